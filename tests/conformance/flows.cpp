@@ -15,7 +15,7 @@ static awaitable<void> leave_two_flows_unread(channel& from, channel& to, std::s
   for (std::uint64_t i = 0; i < 1000; ++i) {
     ignored.emplace_back(from.get_executor(), send_pattern(from, 3, short_bytes, i));
   }
-  for (std::uint64_t i = 0; i < 50; ++i) {
+  for (std::uint64_t i = 0; i < 20; ++i) {
     const std::size_t bytes = i % 2 == 0 ? 50 : 3 * from.limits().chunk_bytes;
     background sender(from.get_executor(), send_pattern(from, 2, bytes, i));
     co_await recv_pattern(to, 2, bytes, i);

@@ -14,7 +14,7 @@ add_library(tandem_rdma_double OBJECT
   doubles/rdma/world.cpp)
 target_include_directories(tandem_rdma_double PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(tandem_rdma_double PUBLIC GTest::gtest tandem_verbs_header)
-tandem_use_in_test(tandem_rdma_double)
+tandem_use_in_test(tandem_rdma_double OPTIMISED)
 
 # Simulated GPUs.
 add_library(tandem_cuda_double OBJECT
@@ -33,4 +33,4 @@ add_library(tandem_cuda_double OBJECT
   doubles/cuda/world.cpp)
 target_include_directories(tandem_cuda_double PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(tandem_cuda_double PUBLIC GTest::gtest)
-tandem_use_in_test(tandem_cuda_double)
+tandem_use_in_test(tandem_cuda_double OPTIMISED)

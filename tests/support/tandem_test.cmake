@@ -1,9 +1,9 @@
-# tandem_test(NAME SOURCES... INCLUDE... LIBRARIES... TIMEOUT SECONDS SHARDS COUNT ALONE): one executable of GoogleTest
+# tandem_test(NAME SOURCES... INCLUDE... LIBRARIES... TIMEOUT SECONDS SHARDS COUNT OPTIMISED ALONE): one executable of GoogleTest
 # cases, each a test of ctest. Its label runs them in the sanitizer builds, too, where SHARDS processes (2) share them:
 # a process takes half a second to start, and there are thousands of cases. ALONE: always one test for each case, so
 # that skipped cases are shown. A failed check of a sanitizer fails the test.
 function(tandem_test name)
-  cmake_parse_arguments(TEST "ALONE" "TIMEOUT;SHARDS" "SOURCES;LIBRARIES;INCLUDE" ${ARGN})
+  cmake_parse_arguments(TEST "ALONE;OPTIMISED" "TIMEOUT;SHARDS" "SOURCES;LIBRARIES;INCLUDE" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 120)
   endif()
@@ -13,7 +13,11 @@ function(tandem_test name)
   add_executable(${name} ${TEST_SOURCES})
   target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}" ${TEST_INCLUDE})
   target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} tandem_test_support GTest::gtest_main)
-  tandem_use_in_test(${name})
+  set(optimised)
+  if(TEST_OPTIMISED)
+    set(optimised OPTIMISED)
+  endif()
+  tandem_use_in_test(${name} ${optimised})
   set(halts "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1")
   if(TEST_ALONE OR NOT TANDEM_SANITIZE)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES

@@ -17,7 +17,7 @@ using kind = operation::kind;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t schedules = 40'000;
 #else
-constexpr std::uint64_t schedules = 1'000'000;
+constexpr std::uint64_t schedules = 500'000;
 #endif
 constexpr std::uint64_t batches = 20;  // batches of schedules, each a test of its own
 constexpr int steps = 90;
