@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <string>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 
 namespace tandem::cli {
@@ -32,7 +32,7 @@ void prepare_process() {
 }
 
 error lost_output(int number) {
-  const std::string why = number != 0 ? std::strerror(number) : "a write failed";
+  const std::string why = number != 0 ? detail::errno_text(number) : "a write failed";
   return error(errc::bad_input, fmt::format("standard output: {}; some of it was lost", why),
                "is the disk full?");
 }

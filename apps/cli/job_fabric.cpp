@@ -7,10 +7,10 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
-#include <cstring>
 #include <exception>
 #include <optional>
 #include <tandem/channels.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/detail/trust.hpp>
 #include <tandem/error.hpp>
 #include <tandem/plan.hpp>
@@ -58,7 +58,8 @@ void check_inputs(const settings& engine) {
        {std::pair("certificate", engine.certificate_file), std::pair("key", engine.key_file),
         std::pair("authorities", engine.authorities_file)}) {
     if (file.empty() || ::access(file.c_str(), R_OK) == 0) continue;
-    throw error(errc::bad_input, fmt::format("{} file {}: {}", name, file, std::strerror(errno)));
+    throw error(errc::bad_input,
+                fmt::format("{} file {}: {}", name, file, detail::errno_text(errno)));
   }
 }
 

@@ -5,8 +5,8 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 #include <vector>
 
@@ -36,7 +36,7 @@ error cannot_write(const std::string& option, const std::string& path, int numbe
                    const std::string& more = {}) {
   return error(
       errc::bad_input,
-      fmt::format("{} {}: cannot be written: {}{}", option, path, std::strerror(number), more),
+      fmt::format("{} {}: cannot be written: {}{}", option, path, detail::errno_text(number), more),
       more.empty() ? advice_for(number, option) : "");
 }
 
@@ -63,8 +63,8 @@ std::string save_elsewhere(const std::string& path, std::string_view content) {
       return fmt::format("; the content was saved as {}",
                          fs::absolute(saved_path, ignored).string());
     }
-    tried +=
-        fmt::format("{}{}: {}", tried.empty() ? "" : ", ", folder.string(), std::strerror(failed));
+    tried += fmt::format("{}{}: {}", tried.empty() ? "" : ", ", folder.string(),
+                         detail::errno_text(failed));
   }
   return fmt::format("; saving it elsewhere failed as well ({})", tried);
 }

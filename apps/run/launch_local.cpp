@@ -16,9 +16,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <tandem/detail/descriptor_budget.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 
 #include "process.hpp"
@@ -159,9 +159,10 @@ void job::start_all() {
 
 int job::run() {
   output_.on_loss([this](int target, int number) {
-    std::string text = fmt::format(
-        "{}: {}: {}; further output of the ranks to it is lost\n", plan_.name,
-        target == plan_.error_output ? "standard error" : "standard output", std::strerror(number));
+    std::string text =
+        fmt::format("{}: {}: {}; further output of the ranks to it is lost\n", plan_.name,
+                    target == plan_.error_output ? "standard error" : "standard output",
+                    detail::errno_text(number));
     asio::co_spawn(loop_, output_.print(plan_.error_output, std::move(text)), asio::detached);
   });
   start_all();

@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 #include <utility>
 
@@ -29,7 +29,7 @@ void throw_system_error(int number, detail::resource wanted, const std::string& 
                         std::string advice) {
   if (detail::is_exhausted(number, wanted)) throw detail::exhausted(number, wanted, what);
   error_context context;
-  context.detail = fmt::format("{}: {}", what, std::strerror(number));
+  context.detail = fmt::format("{}: {}", what, detail::errno_text(number));
   context.advice = std::move(advice);
   throw error(error_code(number, boost::system::system_category()), std::move(context));
 }

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <set>
 #include <tandem/detail/crc32c.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 
 namespace tandem::train {
@@ -47,7 +47,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 std::vector<fs::path> files_of(const fs::path& from) {
   std::error_code failed;
   const fs::file_status status = fs::status(from, failed);
-  if (!fs::exists(status)) refuse(from, std::strerror(failed ? failed.value() : ENOENT));
+  if (!fs::exists(status)) refuse(from, detail::errno_text(failed ? failed.value() : ENOENT));
   if (fs::is_regular_file(status)) return {from};
   if (!fs::is_directory(status)) refuse(from, "neither a file nor a folder");
 
@@ -68,7 +68,7 @@ std::vector<fs::path> files_of(const fs::path& from) {
 void append_file(const fs::path& path, std::vector<std::uint8_t>& bytes) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (!in) refuse(path, errno != 0 ? std::strerror(errno) : "cannot be opened");
+  if (!in) refuse(path, errno != 0 ? detail::errno_text(errno) : "cannot be opened");
   char block[64 * 1024];
   while (in.read(block, sizeof block), in.gcount() > 0) {
     if (bytes.size() + static_cast<std::size_t>(in.gcount()) > max_bytes) {
@@ -76,7 +76,7 @@ void append_file(const fs::path& path, std::vector<std::uint8_t>& bytes) {
     }
     bytes.insert(bytes.end(), block, block + in.gcount());
   }
-  if (in.bad()) refuse(path, errno != 0 ? std::strerror(errno) : "cannot be read");
+  if (in.bad()) refuse(path, errno != 0 ? detail::errno_text(errno) : "cannot be read");
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): each input bit reaches each

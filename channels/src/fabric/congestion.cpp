@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 #include <system_error>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 
 #include "fabric/tcp_connect.hpp"
@@ -57,7 +58,7 @@ void check_congestion(const settings& options) {
   if (failed == 0) return;
   throw error(errc::bad_option,
               fmt::format("congestion={}: rejected by the kernel: {}", options.congestion,
-                          std::generic_category().message(failed)),
+                          detail::errno_text(failed)),
               fmt::format("choose auto, system, or an algorithm it allows: {}", allowed()));
 }
 

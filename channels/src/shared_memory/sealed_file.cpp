@@ -107,12 +107,8 @@ error no_shared_memory(std::uint64_t bytes, int code) {
   if (tandem::detail::is_exhausted(code, resource::memory)) {
     return tandem::detail::exhausted(code, resource::memory, what);
   }
-  return error(errc::limit_exceeded, fmt::format("{}: {}", what, system_word(code)),
+  return error(errc::limit_exceeded, fmt::format("{}: {}", what, tandem::detail::errno_text(code)),
                "anonymous shared memory (memfd_create) must be allowed");
-}
-
-std::string system_word(int code) {
-  return error_code(code, boost::system::system_category()).message();
 }
 
 std::byte* map_file(const descriptor& file, std::size_t bytes, population when,

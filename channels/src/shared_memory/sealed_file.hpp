@@ -21,9 +21,6 @@ long long sealed_bytes(const descriptor& of) noexcept;
 /// and its limit.
 error no_shared_memory(std::uint64_t bytes, int code);
 
-/// The system's text for an errno.
-std::string system_word(int code);
-
 /// When the pages of a mapping are populated; eagerly, in huge pages as far as there are any.
 enum class population : std::uint8_t { eager, on_demand };
 

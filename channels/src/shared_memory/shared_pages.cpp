@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <string>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 #include <utility>
 
@@ -34,7 +35,7 @@ shared_pages::shared_pages(const location& of, population when)
     : bytes_(static_cast<std::size_t>(of.bytes)) {
   const std::string path = fmt::format("/proc/{}/fd/{}", of.process, of.descriptor);
   struct stat about {};
-  if (::stat(path.c_str(), &about) != 0) throw not_found_at(of, system_word(errno));
+  if (::stat(path.c_str(), &about) != 0) throw not_found_at(of, tandem::detail::errno_text(errno));
   if (!S_ISREG(about.st_mode) || about.st_ino != of.inode || about.st_uid != ::geteuid()) {
     throw not_found_at(of, "its descriptor is not that shared memory");
   }
@@ -42,7 +43,7 @@ shared_pages::shared_pages(const location& of, population when)
   if (!file_.is_open() && (errno == EMFILE || errno == ENFILE)) {
     throw no_shared_memory(of.bytes, errno);
   }
-  if (!file_.is_open()) throw not_found_at(of, system_word(errno));
+  if (!file_.is_open()) throw not_found_at(of, tandem::detail::errno_text(errno));
   const long long sealed = sealed_bytes(file_);
   if (::fstat(file_.get(), &about) != 0 || about.st_ino != of.inode || sealed <= 0 ||
       static_cast<std::uint64_t>(sealed) != of.bytes) {

@@ -11,10 +11,6 @@
 namespace tandem::detail {
 namespace {
 
-std::string message_of(int code) {
-  return error_code(code, boost::system::system_category()).message();
-}
-
 /// The number in the first line of a file of /proc or /sys; 0 for "max" or if there is none.
 std::uint64_t read_number(const std::string& path) {
   std::uint64_t value = 0;
@@ -103,16 +99,16 @@ explanation of_file_size(const resource_usage& now) {
 explanation of_memory(int code, const resource_usage& now) {
   if (code == EFBIG) return of_file_size(now);
   if (now.address_space.soft != unlimited) {
-    return {fmt::format("{} (RLIMIT_AS: {} bytes, hard limit {})", message_of(code),
+    return {fmt::format("{} (RLIMIT_AS: {} bytes, hard limit {})", errno_text(code),
                         limit_text(now.address_space.soft), limit_text(now.address_space.hard)),
             "raise the limit of address space: ulimit -v unlimited"};
   }
   if (now.cgroup_memory_max != 0) {
-    return {fmt::format("{} (memory.max of the cgroup: {})", message_of(code),
+    return {fmt::format("{} (memory.max of the cgroup: {})", errno_text(code),
                         format_bytes(now.cgroup_memory_max)),
             "allow more memory: docker run --memory, MemoryMax= of a systemd unit"};
   }
-  return {fmt::format("{}: the host is out of memory or of mappings", message_of(code)),
+  return {fmt::format("{}: the host is out of memory or of mappings", errno_text(code)),
           "free memory, or check sysctl vm.max_map_count and vm.overcommit_memory"};
 }
 
@@ -149,6 +145,10 @@ limit read_limit(int which) noexcept {
 
 std::string limit_text(std::uint64_t value) {
   return value == unlimited ? "unlimited" : std::to_string(value);
+}
+
+std::string errno_text(int code) {
+  return error_code(code, boost::system::system_category()).message();
 }
 
 bool is_exhausted(int code, resource wanted) noexcept {
@@ -195,15 +195,15 @@ error exhausted(int code, resource wanted, const std::string& what) {
 }
 
 std::string failure_text(int code, resource wanted) {
-  if (!is_exhausted(code, wanted)) return message_of(code);
+  if (!is_exhausted(code, wanted)) return errno_text(code);
   const explanation found = explain(code, wanted, read_usage());
-  return fmt::format("{}: {}; {}", message_of(code), found.detail, found.advice);
+  return fmt::format("{}: {}; {}", errno_text(code), found.detail, found.advice);
 }
 
 error system_failure(int code, resource wanted, const std::string& what) {
   if (is_exhausted(code, wanted)) return exhausted(code, wanted, what);
   error_context context;
-  context.detail = fmt::format("{}: {}", what, message_of(code));
+  context.detail = fmt::format("{}: {}", what, errno_text(code));
   return error(error_code(code, boost::system::system_category()), std::move(context));
 }
 

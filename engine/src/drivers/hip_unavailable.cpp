@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <system_error>
 #include <tandem/detail/hip.hpp>
+#include <tandem/detail/resources.hpp>
 
 namespace tandem::detail {
 
@@ -36,8 +37,7 @@ std::string no_device_reason(std::string_view message, int failure) {
           "no permission to open /dev/kfd: join its group (usermod -aG render,video USER, then log "
           "in again; for a container --group-add render --group-add video)");
     default:
-      return text(
-          fmt::format("/dev/kfd cannot be opened: {}", std::generic_category().message(failure)));
+      return text(fmt::format("/dev/kfd cannot be opened: {}", detail::errno_text(failure)));
   }
 }
 

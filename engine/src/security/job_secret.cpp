@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <tandem/detail/resources.hpp>
 #include <tandem/detail/trust.hpp>
 #include <tandem/error.hpp>
@@ -55,18 +54,18 @@ secret read_file(const std::string& path) {
     if (detail::is_exhausted(errno, detail::resource::descriptor)) {
       throw detail::exhausted(errno, detail::resource::descriptor, "secret file " + path);
     }
-    refuse(path, std::strerror(errno),
+    refuse(path, detail::errno_text(errno),
            fmt::format("create one: (umask 077; openssl rand -hex 32 > {})", path));
   }
   struct stat found {};
-  if (::fstat(file.fd(), &found) != 0) refuse(path, std::strerror(errno), {});
+  if (::fstat(file.fd(), &found) != 0) refuse(path, detail::errno_text(errno), {});
   check_file(found, path);
   std::array<std::byte, max_secret_bytes + 1> content;
   std::size_t size = 0;
   while (size < content.size()) {
     const ssize_t n = ::read(file.fd(), content.data() + size, content.size() - size);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) refuse(path, std::strerror(errno), {});
+    if (n < 0) refuse(path, detail::errno_text(errno), {});
     if (n == 0) break;
     size += static_cast<std::size_t>(n);
   }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <tandem/detail/copy.hpp>
+#include <tandem/detail/resources.hpp>
 
 namespace tandem::shm {
 
@@ -125,7 +126,7 @@ frames_in::outcome frames_in::take_reference(const ring_reader::view& r) {
   if (failure != 0) {
     session_.abandon(payload_);
     return reject(fmt::format("{} bytes of its memory cannot be read: {}", r.header.payload_bytes,
-                              error_code(failure, boost::system::system_category()).message()));
+                              detail::errno_text(failure)));
   }
   payload_.received = r.header.payload_bytes;
   received_bytes_ += r.header.payload_bytes;

@@ -10,6 +10,9 @@
 
 namespace tandem::detail {
 
+/// What an errno means, without its name: "Permission denied".
+std::string errno_text(int code);
+
 /// The system resource that a call requests. The meaning of an errno depends on the call: EAGAIN of
 /// read means "later", EAGAIN of fork means that the process limit is reached.
 enum class resource : std::uint8_t {

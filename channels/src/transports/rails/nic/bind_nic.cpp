@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 
 namespace tandem::rails {
@@ -18,7 +19,7 @@ std::string bind_device(int handle, const nic& to, bool peer_is_local) {
   const auto length = static_cast<socklen_t>(to.name.size());
   if (::setsockopt(handle, SOL_SOCKET, SO_BINDTODEVICE, to.name.c_str(), length) == 0) return {};
   if (errno == EPERM) return "needs CAP_NET_RAW, or Linux 5.7";
-  return boost::system::error_code(errno, boost::system::system_category()).message();
+  return detail::errno_text(errno);
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -50,7 +50,8 @@ error call_failed(std::string_view call, int number, const std::string& where) {
   if (number == EACCES || number == EPERM) {
     advice = "may this user open /dev/infiniband/uverbs*? in a container: --device=/dev/infiniband";
   }
-  return error(errc::unreachable, fmt::format("{}: {}: {}", where, call, std::strerror(number)),
+  return error(errc::unreachable,
+               fmt::format("{}: {}: {}", where, call, detail::errno_text(number)),
                std::move(advice));
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <system_error>
+#include <tandem/detail/resources.hpp>
 
 #include "transports/rails/verbs/owned.hpp"
 
@@ -19,7 +20,7 @@ struct free_deleter {
 };
 
 std::string refusal(std::string_view call, int failure) {
-  return fmt::format("{}: {}", call, std::generic_category().message(failure));
+  return fmt::format("{}: {}", call, detail::errno_text(failure));
 }
 
 std::string bytes_text(std::uint64_t bytes) {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 #include <utility>
 
@@ -132,7 +132,7 @@ void endpoint::fail(std::string why, bool is_cause) {
 
 void endpoint::arm() {
   if (const int failure = ibv_req_notify_cq(cq_.get(), 0); failure != 0) {
-    fail(fmt::format("{}: ibv_req_notify_cq: {}", on_->text(), std::strerror(failure)));
+    fail(fmt::format("{}: ibv_req_notify_cq: {}", on_->text(), detail::errno_text(failure)));
   }
 }
 

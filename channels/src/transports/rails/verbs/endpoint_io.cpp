@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tandem/detail/resources.hpp>
 
 #include "protocol/frame.hpp"
 #include "transports/rails/verbs/endpoint.hpp"
@@ -41,7 +42,7 @@ void endpoint::post_receives() {
 
 void endpoint::post_receive(receive_queue& of, std::uint32_t slot) {
   if (const int failure = of.post(slot); failure != 0) {
-    fail(fmt::format("{}: ibv_post_recv: {}", on_->text(), std::strerror(failure)));
+    fail(fmt::format("{}: ibv_post_recv: {}", on_->text(), detail::errno_text(failure)));
   }
 }
 
@@ -126,7 +127,7 @@ bool endpoint::post_data(ibv_send_wr& wr, const send_queue::request& what, bool 
 bool endpoint::post(queue_pair& pair, ibv_send_wr& wr) {
   const int failure = pair.post(wr);
   if (failure == 0) return true;
-  fail(fmt::format("{}: ibv_post_send: {}", on_->text(), std::strerror(failure)));
+  fail(fmt::format("{}: ibv_post_send: {}", on_->text(), detail::errno_text(failure)));
   return false;
 }
 

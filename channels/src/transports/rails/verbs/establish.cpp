@@ -3,7 +3,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
-#include <cstring>
+#include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 
 #include "sealed/stream.hpp"
@@ -25,7 +25,7 @@ asio::awaitable<void> write_all(asio::ip::tcp::socket& socket, sealed::stream& b
   while (!from.empty()) {
     const iovec part{from.data(), from.size()};
     const ssize_t n = bytes.send(std::span(&part, 1));
-    if (n < 0 && errno != EAGAIN && errno != EINTR) ended(std::strerror(errno));
+    if (n < 0 && errno != EAGAIN && errno != EINTR) ended(detail::errno_text(errno));
     if (n > 0) from = from.subspan(static_cast<std::size_t>(n));
     if (n < 0) co_await socket.async_wait(asio::socket_base::wait_write, asio::use_awaitable);
   }

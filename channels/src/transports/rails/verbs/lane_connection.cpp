@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
+#include <tandem/detail/resources.hpp>
 #include <utility>
 
 #include "transports/rails/verbs/status_text.hpp"
@@ -123,7 +124,7 @@ ssize_t lane_connection::receive(std::span<const iovec> buffers) {
 }
 
 std::string lane_connection::describe(int number) const {
-  if (state_->over->failure().empty()) return std::strerror(number);
+  if (state_->over->failure().empty()) return detail::errno_text(number);
   return cause();
 }
 

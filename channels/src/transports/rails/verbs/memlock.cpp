@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <tandem/detail/resources.hpp>
 #include <tandem/settings.hpp>
 
 namespace tandem::verbs {
@@ -50,9 +51,8 @@ memlock_limit read_memlock() noexcept {
 
 error registration_error(std::string_view device, std::uint64_t wanted_bytes,
                          std::uint64_t registered_bytes, int failure, const memlock_limit& limit) {
-  std::string detail =
-      fmt::format("{}: {} of memory cannot be registered: {}", device, format_bytes(wanted_bytes),
-                  std::generic_category().message(failure));
+  std::string detail = fmt::format("{}: {} of memory cannot be registered: {}", device,
+                                   format_bytes(wanted_bytes), detail::errno_text(failure));
   if (failure != ENOMEM && failure != EAGAIN) {
     return error(errc::unsupported_memory, std::move(detail),
                  "this memory is not mapped, may not be written, or is of a kind that the device "

@@ -21,10 +21,6 @@ using detail::ibverbs;
 
 constexpr std::string_view see_dmesg = "dmesg may say more";
 
-std::string errno_text(int failure) {
-  return std::generic_category().message(failure);
-}
-
 std::string file_of(const ibv_device& device) {
   return fmt::format("/dev/infiniband/{}", device.dev_name);
 }
@@ -118,7 +114,7 @@ class device_reader {
 
  private:
   void failed(std::string_view call, int failure) {
-    problems_.push_back(fmt::format("{}: {}: {}; {}", name_, call, errno_text(failure),
+    problems_.push_back(fmt::format("{}: {}: {}; {}", name_, call, detail::errno_text(failure),
                                     advice_for(failure, device_)));
   }
 
@@ -183,7 +179,7 @@ std::vector<port> find_ports(const ibverbs& driver, std::vector<std::string>* pr
     const int failure = errno != 0 ? errno : EIO;
     const bool none = failure == ENOSYS;
     lines.push_back(fmt::format(
-        "ibv_get_device_list: {}; {}", errno_text(failure),
+        "ibv_get_device_list: {}; {}", detail::errno_text(failure),
         none ? "the kernel has no RDMA: modprobe ib_uverbs and the NIC's own module" : see_dmesg));
     return found;
   }

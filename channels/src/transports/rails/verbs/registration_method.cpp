@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
+#include <tandem/detail/resources.hpp>
 #include <vector>
 
 namespace tandem::verbs {
@@ -15,7 +15,8 @@ std::string why_no_dmabuf(const registration_facts& of) {
   if (!of.is_exported) return "no dma-buf was given";
   if (!of.library_has_dmabuf) return "this libibverbs does not support dma-buf (rdma-core 34 does)";
   if (of.dmabuf_probe == EBADF) return {};
-  return fmt::format("the device does not support dma-buf ({})", std::strerror(of.dmabuf_probe));
+  return fmt::format("the device does not support dma-buf ({})",
+                     detail::errno_text(of.dmabuf_probe));
 }
 
 }  // namespace

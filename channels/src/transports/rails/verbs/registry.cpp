@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <tandem/detail/resources.hpp>
 #include <utility>
 
 #include "transports/rails/verbs/adapter.hpp"
@@ -85,7 +85,7 @@ bool registry::ensure_registered(entry& which) {
     made = register_memory(which.memory, which.exported, choice.how, for_both);
   }
   if (!made) {
-    which.why = fmt::format("not {}: {}", choice.why, std::strerror(errno));
+    which.why = fmt::format("not {}: {}", choice.why, detail::errno_text(errno));
     return false;
   }
   which.mr = std::make_shared<owned_mr>(std::move(made));
