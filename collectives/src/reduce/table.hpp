@@ -55,6 +55,19 @@ constexpr kernel_table make_table_of_wide() {
   return table;
 }
 
+/// Of integers of up to 32 bits, only the division.
+template <class Narrow>
+constexpr kernel_table make_table_of_wide_and_divisions() {
+  kernel_table table = make_table_of_wide<Narrow>();
+  table.divide[at(data_type::int8)] = plain<std::int8_t>::divide;
+  table.divide[at(data_type::int16)] = plain<std::int16_t>::divide;
+  table.divide[at(data_type::int32)] = plain<std::int32_t>::divide;
+  table.divide[at(data_type::uint8)] = plain<std::uint8_t>::divide;
+  table.divide[at(data_type::uint16)] = plain<std::uint16_t>::divide;
+  table.divide[at(data_type::uint32)] = plain<std::uint32_t>::divide;
+  return table;
+}
+
 template <class Narrow>
 constexpr kernel_table make_table() {
   kernel_table table = make_table_of_wide<Narrow>();
