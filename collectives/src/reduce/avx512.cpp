@@ -65,7 +65,7 @@ struct narrow {
 
 }  // namespace
 
-constinit const kernel_table avx512_kernels = make_table_of_wide_and_divisions<narrow>();
+constinit const kernel_table avx512_kernels = make_table_of_wide<narrow>();
 
 }  // namespace tandem::detail
 

@@ -39,8 +39,8 @@ constexpr void fill_integer_row(kernel_table& table, data_type type) {
   row[at(reduce_op::bxor)] = unsigned_loops::template combine<bxor>;
 }
 
-/// Without integers of up to 32 bits. `Narrow` provides the loops over float16, bfloat16, e4m3 and
-/// e5m2.
+/// Of integers of up to 32 bits, only the division. `Narrow` provides the loops over float16,
+/// bfloat16, e4m3 and e5m2.
 template <class Narrow>
 constexpr kernel_table make_table_of_wide() {
   kernel_table table{};
@@ -52,13 +52,6 @@ constexpr kernel_table make_table_of_wide() {
   fill_row<typename Narrow::bfloat16, by_bits<bfloat16_number>>(table, data_type::bfloat16);
   fill_row<typename Narrow::e4m3, by_bits<e4m3_number>>(table, data_type::float8_e4m3);
   fill_row<typename Narrow::e5m2, by_bits<e5m2_number>>(table, data_type::float8_e5m2);
-  return table;
-}
-
-/// Of integers of up to 32 bits, only the division.
-template <class Narrow>
-constexpr kernel_table make_table_of_wide_and_divisions() {
-  kernel_table table = make_table_of_wide<Narrow>();
   table.divide[at(data_type::int8)] = plain<std::int8_t>::divide;
   table.divide[at(data_type::int16)] = plain<std::int16_t>::divide;
   table.divide[at(data_type::int32)] = plain<std::int32_t>::divide;

@@ -309,8 +309,7 @@ constexpr std::array<option, 31> table{{
      get_ring_bytes, set_ring_bytes},
     {"spin-us", "TANDEM_SPIN_US", "us",
      "how long a loop polls before it sleeps, and up to 16 times as long while its sleeps are "
-     "short; "
-     "saves 20 to 40 us per message, occupies a core",
+     "short; saves 20 to 40 us per message, occupies a core",
      get_spin, set_spin},
     {"operation-timeout-s", "TANDEM_OPERATION_TIMEOUT_S", "s",
      "an operation that takes longer fails", get_seconds<&settings::operation_timeout>,

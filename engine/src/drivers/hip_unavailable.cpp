@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 #include <tandem/detail/hip.hpp>
 #include <tandem/detail/resources.hpp>
 

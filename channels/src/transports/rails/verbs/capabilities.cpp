@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
-#include <system_error>
 #include <tandem/detail/resources.hpp>
 
 #include "transports/rails/verbs/owned.hpp"

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
 #include <tandem/detail/resources.hpp>
 #include <tandem/settings.hpp>
 

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <system_error>
 #include <tandem/detail/resources.hpp>
 
 #include "transports/rails/verbs/port_attributes.hpp"
