@@ -34,7 +34,7 @@ class board_side final : public board {
  public:
   board_side(const board_pages& on, int rank, int size) : board(on.data(), rank, size) {}
   bool spin_wait(waiter&) noexcept override { return false; }
-  void wait(waiter&) override {}
+  void wait(waiter&, std::chrono::steady_clock::time_point) override {}
   void cancel_wait(waiter&) noexcept override {}
   const std::shared_ptr<const error>& failed() const noexcept override { return none_; }
 

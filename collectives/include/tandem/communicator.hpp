@@ -3,8 +3,10 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tandem/fabric.hpp>
 #include <tandem/memory.hpp>
@@ -78,6 +80,13 @@ class communicator {
   /// @par Cost  An all_gather of 8 bytes per rank and an all_reduce of 512; where the ranks of a
   ///   part share memory and this group has an agreed plan, also the board of `make_communicator`.
   asio::awaitable<std::unique_ptr<communicator>> split(int colour, int key = 0);
+  /// The group of some ranks of this one, called by those only, as MPI_Comm_create_group does.
+  /// `members`: ranks of this group, in the order of the new one; `group_id` as in the constructor.
+  /// The plan is this group's for those ranks, as after `split`.
+  /// @par Errors Those of the constructor, and of the collectives.
+  /// @par Cost  None where ranks share no memory; else that of the board of `make_communicator`.
+  asio::awaitable<std::unique_ptr<communicator>> create_group(std::vector<int> members,
+                                                              std::uint16_t group_id);
   communicator(communicator&&) noexcept;
   communicator& operator=(communicator&&) noexcept;
   ~communicator();
@@ -91,6 +100,11 @@ class communicator {
   /// The back-end of its collectives on device memory: channels unless it was made by
   /// `make_island_communicator` or `parallel_groups`. All other calls use channels in any case.
   const backend_description& backend() const noexcept;
+
+  /// Time limit of each operation of this communicator that starts from now on: a collective or a
+  /// message that takes longer ends with `errc::timed_out`. Empty, as at first: each message has
+  /// `settings::operation_timeout` of the fabric. Pipelines keep to that.
+  void set_timeout(std::optional<std::chrono::milliseconds> limit) noexcept;
 
   /// Sends one message; completes when the view may be reused. The k-th send with a tag matches the
   /// peer's k-th receive with that tag. Cancellation, deadlines and errors as for `channel::send`;

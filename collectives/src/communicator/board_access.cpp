@@ -13,7 +13,7 @@ struct board_access::suspend {
   void operator()(waiting_handler h) const {
     auto slot = asio::get_associated_cancellation_slot(h);
     of->handler_.emplace(std::move(h));
-    of->on_->wait(*of);
+    of->on_->wait(*of, of->due_);
     if (!slot.is_connected()) return;
     slot.assign([of = of](asio::cancellation_type) { of->cancel(); });
   }

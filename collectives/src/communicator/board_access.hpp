@@ -2,6 +2,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,6 +30,8 @@ class board_access final : private board::waiter {
   /// @param call  its sequence number among all calls of the group
   void open(board& on, std::uint64_t call, const call_signature& signature) noexcept;
   void close() noexcept;
+  /// Deadline of later waits; `time_point::max()`: after the settings' timeout.
+  void set_deadline(std::chrono::steady_clock::time_point due) noexcept { due_ = due; }
 
   /// Whether this rank's slot is free: no rank reads its previous contents any more.
   /// @par Errors  Why the board or this call has failed.
@@ -56,6 +59,7 @@ class board_access final : private board::waiter {
   int missing_rank() const noexcept override { return writes_ ? on_->lagging_rank() : next_; }
 
   const asio::any_io_executor& executor_;
+  std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::time_point::max();
   board* on_ = nullptr;
   std::uint64_t call_ = 0;
   call_signature signature_;

@@ -42,6 +42,8 @@ void call::make_level_of(const call& parent, unsigned level) noexcept {
 void call::open(group& with, kind which) {
   kind_ = which;
   io.rewrites(rewrites);
+  io.set_deadline(which == kind::level ? parent_->io.deadline() : with.deadline());
+  board_io.set_deadline(io.deadline());
   if (which == kind::level) {
     with.throw_if_failed();
     io.set_signature(parent_->in->signature_of(parent_->number_));

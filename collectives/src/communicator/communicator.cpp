@@ -60,22 +60,30 @@ const backend_description& communicator::backend() const noexcept {
   return group_->backend();
 }
 
+void communicator::set_timeout(std::optional<std::chrono::milliseconds> limit) noexcept {
+  group_->set_timeout(limit);
+}
+
 asio::awaitable<void> communicator::send(int to, const_view message, std::uint16_t tag) {
   const std::shared_ptr<detail::group> g = group_;
+  const operation::time_point due = g->deadline();
   check_peer(*g, to, "send");
   if (!g->connected(to)) co_await g->connect(to);
   detail::transfer out;
   detail::flight io({&out, 1}, g->executor());
+  io.set_deadline(due);
   io.send(out, g->to(to), g->flow(detail::group::flow_class::point_to_point, tag), message);
   while (!io.over(out)) co_await io.until(out);
 }
 
 asio::awaitable<std::size_t> communicator::recv(int from, mutable_view into, std::uint16_t tag) {
   const std::shared_ptr<detail::group> g = group_;
+  const operation::time_point due = g->deadline();
   check_peer(*g, from, "recv");
   if (!g->connected(from)) co_await g->connect(from);
   detail::transfer in;
   detail::flight io({&in, 1}, g->executor());
+  io.set_deadline(due);
   io.recv_some(in, g->to(from), g->flow(detail::group::flow_class::point_to_point, tag), into);
   while (!io.over(in)) co_await io.until(in);
   co_return in.bytes;
@@ -84,6 +92,7 @@ asio::awaitable<std::size_t> communicator::recv(int from, mutable_view into, std
 asio::awaitable<std::size_t> communicator::sendrecv(int to, const_view message, int from,
                                                     mutable_view into, std::uint16_t tag) {
   const std::shared_ptr<detail::group> g = group_;
+  const operation::time_point due = g->deadline();
   check_peer(*g, to, "sendrecv");
   check_peer(*g, from, "sendrecv");
   if (!g->connected(to)) co_await g->connect(to);
@@ -91,6 +100,7 @@ asio::awaitable<std::size_t> communicator::sendrecv(int to, const_view message, 
   const flow_id flow = g->flow(detail::group::flow_class::point_to_point, tag);
   std::array<detail::transfer, 2> both;
   detail::flight io(both, g->executor());
+  io.set_deadline(due);
   io.recv_some(both[0], g->to(from), flow, into);
   io.send(both[1], g->to(to), flow, message);
   std::exception_ptr failure;

@@ -71,6 +71,12 @@ group::~group() {
   if (id_ != 0) ids_in_use_->reset(id_);
 }
 
+operation::time_point group::deadline() const noexcept {
+  if (!timeout_) return operation::time_point::max();
+  if (*timeout_ >= operation::no_deadline.time_since_epoch()) return operation::no_deadline;
+  return std::chrono::steady_clock::now() + *timeout_;
+}
+
 void group::adopt(plan agreed) {
   plan_ = std::move(agreed);
   has_adopted_ = true;

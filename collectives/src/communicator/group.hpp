@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -50,6 +51,10 @@ class group : public std::enable_shared_from_this<group> {
   const plan& agreed() const noexcept { return plan_; }
   /// Whether the plan is an agreed one.
   bool has_adopted() const noexcept { return has_adopted_; }
+  /// Time limit of operations that start from now on; empty: that of the fabric's settings.
+  void set_timeout(std::optional<std::chrono::milliseconds> limit) noexcept { timeout_ = limit; }
+  /// The deadline of an operation that starts now; `time_point::max()`: the fabric's.
+  operation::time_point deadline() const noexcept;
   /// Replaces the plan. @pre all ranks adopt the same one, and no call is in progress.
   void adopt(plan agreed);
   /// The facts about this group's ranks from the plan of `parent`, the group it was split from.
@@ -127,6 +132,7 @@ class group : public std::enable_shared_from_this<group> {
   const std::uint32_t id_;
   const std::shared_ptr<fabric::group_ids> ids_in_use_;
   const settings options_;
+  std::optional<std::chrono::milliseconds> timeout_;
   plan plan_;
   bool has_adopted_ = false;
   std::unique_ptr<levels> levels_;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <tandem/collectives.hpp>
@@ -35,16 +37,14 @@ class used_ids {
   std::array<std::uint64_t, 64> words_{};
 };
 
-/// The job ranks of the members with this colour, in group order.
-std::vector<int> members_of(const detail::group& g, const std::vector<split_request>& requests,
-                            int colour) {
+/// The members with this colour, in the order of the new group.
+std::vector<int> members_of(const std::vector<split_request>& requests, int colour) {
   std::vector<int> ranks;
-  for (int r = 0; r < g.size(); ++r) {
+  for (int r = 0; r < static_cast<int>(requests.size()); ++r) {
     if (requests[static_cast<std::size_t>(r)].colour == colour) ranks.push_back(r);
   }
   std::ranges::stable_sort(
       ranks, {}, [&requests](int r) { return requests[static_cast<std::size_t>(r)].key; });
-  for (int& r : ranks) r = g.member(r);
   return ranks;
 }
 
@@ -67,8 +67,21 @@ asio::awaitable<std::unique_ptr<communicator>> communicator::split(int colour, i
   }
   std::unique_ptr<communicator> part;
   if (colour < 0) co_return part;
-  part =
-      std::make_unique<communicator>(g->over(), g->options(), members_of(*g, requests, colour), id);
+  std::vector<int> members = members_of(requests, colour);
+  part = co_await create_group(std::move(members), id);
+  co_return part;
+}
+
+asio::awaitable<std::unique_ptr<communicator>> communicator::create_group(std::vector<int> members,
+                                                                          std::uint16_t group_id) {
+  const std::shared_ptr<detail::group> g = group_;
+  for (int& r : members) {
+    if (r < 0 || r >= g->size()) {
+      throw error(errc::bad_input, fmt::format("create_group: no rank {} in a group of {}", r, g->size()));
+    }
+    r = g->member(r);
+  }
+  auto part = std::make_unique<communicator>(g->over(), g->options(), std::move(members), group_id);
   if (!g->has_adopted()) co_return part;
   facts known = part->internals()->facts_from(*g);
   if (may_share_board(g->over().kind(), known.host_of_rank)) {

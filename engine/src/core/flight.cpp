@@ -42,7 +42,7 @@ void flight::start(transfer& t, operation::kind what, const peer_channel& path, 
   t.view = view;
   t.signature = signature_;
   t.rewritten = rewrites_;
-  t.deadline = operation::time_point::max();
+  t.deadline = deadline_;
   t.result = {};
   t.failure.reset();
   t.bytes = t.total_bytes = 0;

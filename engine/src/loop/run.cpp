@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <tandem/async.hpp>
+#include <tandem/detail/event_loop.hpp>
 #include <tandem/detail/poller.hpp>
 #include <thread>
 
@@ -145,44 +146,6 @@ int poll_until_handler_ran(asio::io_context& context, const poller& sources) {
   return ran;
 }
 
-/// Marks the context as polled while the loop is in `run`.
-class polling {
- public:
-  polling(poller& p, bool has_core) noexcept : poller_(p) {
-    poller_.set_polling(true);
-    poller_.set_core(has_core);
-  }
-  ~polling() {
-    poller_.set_polling(false);
-    poller_.arm();
-  }
-  polling(const polling&) = delete;
-  polling& operator=(const polling&) = delete;
-
- private:
-  poller& poller_;
-};
-
-/// True if anything happened within the budget.
-bool spin(asio::io_context& context, poller& sources, const spin_policy& policy,
-          std::chrono::nanoseconds budget) {
-  const clock::time_point end = clock::now() + budget;
-  int polls = 0;
-  sources.poll_handler.found = false;
-  do {
-    if (!sources.poll_handler.is_posted) {
-      sources.poll_handler.is_posted = true;
-      asio::post(context, polling_handler{&context, &sources, policy.crowded});
-    }
-    const int ran = poll_until_handler_ran(context, sources);
-    if (sources.poll_handler.found || ran > 1) return true;
-    if (context.stopped()) return false;
-    const bool yields = policy.polls_per_yield > 0 && !policy.crowded;
-    if (yields && ++polls % policy.polls_per_yield == 0) sched_yield();
-  } while (clock::now() < end);
-  return false;
-}
-
 }  // namespace
 
 int cores_for_loops() noexcept {
@@ -195,26 +158,71 @@ spin_policy spin_policy_for(int loops_on_host, std::chrono::microseconds max_spi
   return {.max_spin = max_spin, .crowded = cores > 0 && loops_on_host > cores};
 }
 
-spin_stats run(asio::io_context& context, spin_policy policy) {
-  spin_budget budget(policy);
-  poller& sources = poller::of(context.get_executor());
-  sources.require_own_process();
-  const polling mark(sources, policy.max_spin.count() > 0 && !policy.crowded);
-  while (!context.stopped()) {
-    const std::chrono::nanoseconds spin_time = budget.next();
+namespace detail {
+
+event_loop::event_loop(asio::io_context& context, spin_policy policy)
+    : context_(context),
+      policy_(policy),
+      budget_(policy),
+      sources_(poller::of(context.get_executor())) {
+  sources_.require_own_process();
+  sources_.set_polling(true);
+  sources_.set_core(policy.max_spin.count() > 0 && !policy.crowded);
+}
+
+event_loop::~event_loop() {
+  sources_.set_polling(false);
+  sources_.arm();
+}
+
+/// True if anything happened within that time.
+bool event_loop::spin(std::chrono::nanoseconds for_time) {
+  const clock::time_point end = clock::now() + for_time;
+  int polls = 0;
+  sources_.poll_handler.found = false;
+  do {
+    if (!sources_.poll_handler.is_posted) {
+      sources_.poll_handler.is_posted = true;
+      asio::post(context_, polling_handler{&context_, &sources_, policy_.crowded});
+    }
+    const int ran = poll_until_handler_ran(context_, sources_);
+    if (sources_.poll_handler.found || ran > 1) return true;
+    if (context_.stopped()) return false;
+    const bool yields = policy_.polls_per_yield > 0 && !policy_.crowded;
+    if (yields && ++polls % policy_.polls_per_yield == 0) sched_yield();
+  } while (clock::now() < end);
+  return false;
+}
+
+void event_loop::run_until(const std::atomic<bool>& is_done, time_point limit) {
+  const auto is_over = [&] { return is_done.load(std::memory_order_acquire) || context_.stopped(); };
+  while (!is_over()) {
+    const std::chrono::nanoseconds spin_time = budget_.next();
     if (spin_time < std::chrono::microseconds(1)) {
-      poll_some(context);
-    } else if (spin(context, sources, policy, spin_time)) {
-      budget.caught();
+      poll_some(context_);
+    } else if (spin(spin_time)) {
+      budget_.caught();
       continue;
     }
-    if (context.stopped()) break;
+    if (is_over()) break;
     const clock::time_point sleep_start = clock::now();
-    sources.arm();
-    context.run_one();
-    budget.missed(clock::now() - sleep_start);
+    if (sleep_start >= limit) break;
+    sources_.arm();
+    if (limit == time_point::max()) {
+      context_.run_one();
+    } else {
+      context_.run_one_until(limit);
+    }
+    budget_.missed(clock::now() - sleep_start);
   }
-  return budget.stats();
+}
+
+}  // namespace detail
+
+spin_stats run(asio::io_context& context, spin_policy policy) {
+  detail::event_loop loop(context, policy);
+  loop.run_until(std::atomic<bool>(false));
+  return loop.stats();
 }
 
 }  // namespace tandem

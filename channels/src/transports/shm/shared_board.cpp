@@ -69,9 +69,9 @@ bool shared_board::spin_wait(waiter& w) noexcept {
   return spin_wait_policy_.record_miss();
 }
 
-void shared_board::wait(waiter& w) {
-  waiting_.push_back({&w, clock::now() + timeout_});
-  if (!timer_runs_) arm_timer(waiting_.back().due);
+void shared_board::wait(waiter& w, clock::time_point due) {
+  waiting_.push_back({&w, due == clock::time_point::max() ? clock::now() + timeout_ : due});
+  if (!timer_runs_ || waiting_.back().due < timer_.expiry()) arm_timer(waiting_.back().due);
   if (failed_) return fail_waiters();
   if (!loop().is_polling()) arm();
 }

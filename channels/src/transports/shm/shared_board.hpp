@@ -38,7 +38,7 @@ class shared_board final : public board,
   }
 
   bool spin_wait(waiter& w) noexcept override;
-  void wait(waiter& w) override;
+  void wait(waiter& w, std::chrono::steady_clock::time_point due) override;
   void on_shared() noexcept override { pages_->close_descriptor(); }
   void cancel_wait(waiter& w) noexcept override;
   const std::shared_ptr<const error>& failed() const noexcept override { return failed_; }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -87,9 +88,9 @@ class board {
   /// Spins for about a microsecond if the loop has a core of its own. True: the wait of `w` has
   /// ended.
   virtual bool spin_wait(waiter& w) noexcept = 0;
-  /// Registers `w`, which must not move until it completes. @pre its `poll` has just returned
-  /// false.
-  virtual void wait(waiter& w) = 0;
+  /// Registers `w`, which must not move until it completes; it fails at `due`, `max()`: after the
+  /// settings' timeout. @pre its `poll` has just returned false.
+  virtual void wait(waiter& w, std::chrono::steady_clock::time_point due) = 0;
   /// All ranks have opened the memory, or never will: the name by which they find it can be
   /// removed.
   virtual void on_shared() noexcept {}

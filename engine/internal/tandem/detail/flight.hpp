@@ -80,6 +80,9 @@ class flight {
   void reset() noexcept { failed_ = nullptr; }
   /// Signature of every later send, and the one expected by every later receive.
   void set_signature(const call_signature& signature) noexcept { signature_ = signature; }
+  /// Deadline of every later transfer; `time_point::max()`: the channel's default.
+  void set_deadline(operation::time_point due) noexcept { deadline_ = due; }
+  operation::time_point deadline() const noexcept { return deadline_; }
   /// Sets `operation::rewritten` for every later send.
   void rewrites(bool on) noexcept { rewrites_ = on; }
   /// The coroutine was destroyed with transfers pending: keeps `memory`, which contains this
@@ -101,6 +104,7 @@ class flight {
   const asio::any_io_executor& executor_;
   std::size_t pending_ = 0;
   call_signature signature_;
+  operation::time_point deadline_ = operation::time_point::max();
   bool rewrites_ = false;
   transfer* failed_ = nullptr;
   transfer* awaited_ = nullptr;  // null: the handler waits for all

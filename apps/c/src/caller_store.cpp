@@ -1,0 +1,200 @@
+#include "caller_store.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <tandem/channels.hpp>
+#include <vector>
+
+namespace tandem::c {
+namespace {
+
+namespace ip = boost::asio::ip;
+
+constexpr std::size_t max_value_bytes = 1024 * 1024;
+
+/// The caller's functions, with errors as exceptions.
+class key_values {
+ public:
+  key_values(const tandem_store& of, std::string job, std::chrono::milliseconds limit)
+      : of_(of), prefix_(std::move(job)), limit_(limit) {
+    if (of.set != nullptr && of.get != nullptr) return;
+    throw error(errc::bad_input, "tandem_job_create: the store has no function set or get");
+  }
+  void set(const std::string& key, const std::string& value) const {
+    const std::string full = prefix_ + "/" + key;
+    if (of_.set(of_.context, full.c_str(), value.data(), value.size()) == 0) return;
+    throw error(errc::bad_input, fmt::format("the store of the program could not set '{}'", full),
+                "is the process that serves it still running?");
+  }
+  std::string get(const std::string& key, std::string_view set_by) const {
+    const std::string full = prefix_ + "/" + key;
+    std::string value(max_value_bytes, '\0');
+    std::size_t bytes = value.size();
+    if (of_.get(of_.context, full.c_str(), value.data(), &bytes, limit_.count()) == 0 &&
+        bytes <= value.size()) {
+      value.resize(bytes);
+      return value;
+    }
+    throw error(errc::rank_missing,
+                fmt::format("the store of the program has no '{}': {} did not join within {} s", full,
+                            set_by, std::chrono::duration_cast<std::chrono::seconds>(limit_).count()),
+                "is that rank running, with the same program and the same version of Tandem?");
+  }
+
+ private:
+  const tandem_store& of_;
+  const std::string prefix_;
+  const std::chrono::milliseconds limit_;
+};
+
+/// A port of this host that is free now. @par Errors thrown: of the system.
+std::uint16_t free_port(const ip::address& at) {
+  boost::asio::io_context context(1);
+  ip::tcp::acceptor probe(context, ip::tcp::endpoint(at, 0));
+  return probe.local_endpoint().port();
+}
+
+std::string random_text() {
+  std::random_device source;
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += fmt::format("{:08x}", source());
+  return text;
+}
+
+bool is_address_of(const std::vector<rails::rail_choice>& interfaces, const ip::address& which) {
+  return std::ranges::any_of(interfaces, [&](const rails::rail_choice& each) {
+    return std::ranges::any_of(each.addresses, [&](const std::string& a) {
+      return a.substr(0, a.find('/')) == which.to_string();
+    });
+  });
+}
+
+/// The address of this host that MASTER_ADDR names: other hosts are known to reach it.
+std::optional<ip::address> master_address(const std::vector<rails::rail_choice>& interfaces) {
+  const char* const name = std::getenv("MASTER_ADDR");
+  if (name == nullptr) return std::nullopt;
+  boost::asio::io_context context(1);
+  ip::tcp::resolver resolver(context);
+  error_code failed;
+  for (const auto& found : resolver.resolve(name, "", failed)) {
+    const ip::address address = found.endpoint().address();
+    if (!address.is_loopback() && is_address_of(interfaces, address)) return address;
+  }
+  return std::nullopt;
+}
+
+/// An address of this host for ranks of other hosts.
+ip::address external_address(const settings& options) {
+  settings without_rdma = options;
+  without_rdma.rdma = rdma_use::off;
+  without_rdma.rails.clear();
+  without_rdma.insecure = true;  // lists only
+  const std::vector<rails::rail_choice> interfaces = rails::explain_rails(without_rdma);
+  if (const std::optional<ip::address> named = master_address(interfaces)) return *named;
+  for (const bool v4 : {true, false}) {
+    for (const rails::rail_choice& each : interfaces) {
+      if (!each.up || each.kind == "loopback") continue;
+      for (const std::string& text : each.addresses) {
+        error_code failed;
+        const ip::address address = ip::make_address(text.substr(0, text.find('/')), failed);
+        const bool is_usable = !failed && address.is_v4() == v4 &&
+                               !(address.is_v6() && address.to_v6().is_link_local());
+        if (is_usable && !text.starts_with("169.254.")) return address;
+      }
+    }
+  }
+  throw error(errc::unreachable, "this host has no address for ranks of other hosts",
+              "bring a network interface up, or set MASTER_ADDR to an address of rank 0's host");
+}
+
+/// What rank 0 tells the others, a line each.
+struct meeting_point {
+  std::string address;
+  std::string port;
+  std::string job;
+  std::string secret;
+
+  std::string text() const { return fmt::format("{}\n{}\n{}\n{}\n", address, port, job, secret); }
+  static meeting_point parse(std::string_view text) {
+    meeting_point p;
+    for (std::string* const part : {&p.address, &p.port, &p.job, &p.secret}) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      *part = text.substr(0, end);
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return p;
+  }
+};
+
+bool has_credentials(const settings& options) {
+  return !options.secret_file.empty() || !options.job_secret.empty() ||
+         !options.certificate_file.empty() || options.insecure;
+}
+
+meeting_point choose(bool one_host, const settings& options) {
+  meeting_point made;
+  const ip::address at =
+      one_host ? ip::address(ip::address_v4::loopback()) : external_address(options);
+  made.address = at.to_string();
+  made.port = std::to_string(free_port(at));
+  made.job = random_text().substr(0, 16);
+  if (!one_host && !has_credentials(options)) made.secret = random_text();
+  return made;
+}
+
+}  // namespace
+
+launch_info meet_through(const tandem_store& store, std::string job, int rank, int size,
+                         settings& options) {
+  if (size < 1 || rank < 0 || rank >= size) {
+    throw error(errc::bad_input, fmt::format("tandem_job_create: rank {} of {}", rank, size),
+                "ranks count from 0 to size - 1");
+  }
+  const key_values at(store, std::move(job), options.meet_timeout);
+  const std::string my_host = host_name(options);
+  at.set(fmt::format("host/{}", rank), my_host);
+  if (rank == 0) {
+    std::string hosts;
+    bool one_host = true;
+    for (int r = 0; r < size; ++r) {
+      const std::string host = r == 0 ? my_host : at.get(fmt::format("host/{}", r), fmt::format("rank {}", r));
+      one_host = one_host && host == my_host;
+      hosts += host + "\n";
+    }
+    at.set("meet", choose(one_host, options).text() + hosts);
+  }
+  const std::string told = at.get("meet", "rank 0");
+  const meeting_point point = meeting_point::parse(told);
+
+  launch_info who;
+  who.rank = rank;
+  who.size = size;
+  who.address = point.address;
+  who.port = static_cast<std::uint16_t>(std::strtoul(point.port.c_str(), nullptr, 10));
+  who.job = point.job;
+  who.launcher = "the program";
+  who.local_size = 0;
+  who.local_size_known = true;
+  // The hosts follow the four lines of the meeting point.
+  std::size_t begin = point.text().size();
+  for (int r = 0; r < size && begin < told.size(); ++r) {
+    const std::size_t end = std::min(told.find('\n', begin), told.size());
+    if (told.compare(begin, end - begin, my_host) == 0) {
+      if (r < rank) ++who.local_rank;
+      ++who.local_size;
+    }
+    begin = end + 1;
+  }
+  if (!point.secret.empty()) options.job_secret = secret(point.secret);
+  return who;
+}
+
+}  // namespace tandem::c

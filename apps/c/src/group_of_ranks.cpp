@@ -1,0 +1,84 @@
+#include "group_of_ranks.hpp"
+
+#include <utility>
+
+#include "job_state.hpp"
+
+namespace tandem::c {
+namespace {
+
+/// Half of what a communicator allows, so that ranks that are ahead find room for their calls.
+constexpr int max_collectives_at_once = 32;
+
+}  // namespace
+
+group_of_ranks::group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<communicator> ranks)
+    : job_(std::move(job)),
+      ranks_(std::move(ranks)),
+      rank_(ranks_->rank()),
+      size_(ranks_->size()),
+      backend_text_(ranks_->backend().text) {}
+
+progress& group_of_ranks::loop() const noexcept {
+  return job_->loop();
+}
+
+void group_of_ranks::submit(std::shared_ptr<operation_state> op) {
+  loop().count_operations(+1);
+  loop().submit([self = shared_from_this(), op = std::move(op)] { self->begin(op); });
+}
+
+void group_of_ranks::begin(std::shared_ptr<operation_state> op) {
+  if (ended_by_) return op->finish(ended_by_);
+  const bool has_to_wait = op->order == operation_state::ordering::collective &&
+                           (collectives_running_ == max_collectives_at_once || !waiting_.empty());
+  if (has_to_wait) {
+    waiting_.push_back(std::move(op));
+  } else {
+    launch(std::move(op));
+  }
+}
+
+void group_of_ranks::launch(std::shared_ptr<operation_state> op) {
+  if (op->order == operation_state::ordering::collective) ++collectives_running_;
+  const auto which = running_.insert(running_.end(), std::move(op));
+  (*which)->start(*ranks_, [self = shared_from_this(), which] { self->ended(which); });
+}
+
+void group_of_ranks::ended(operation_list::iterator which) {
+  const std::shared_ptr<operation_state> op = *which;
+  running_.erase(which);
+  if (op->order != operation_state::ordering::collective) return;
+  --collectives_running_;
+  while (!waiting_.empty() && collectives_running_ < max_collectives_at_once && !ended_by_) {
+    std::shared_ptr<operation_state> next = std::move(waiting_.front());
+    waiting_.pop_front();
+    launch(std::move(next));
+  }
+}
+
+void group_of_ranks::end(std::exception_ptr why) {
+  if (ended_by_) return;
+  ended_by_ = why;
+  while (!waiting_.empty()) {
+    const std::shared_ptr<operation_state> op = std::move(waiting_.front());
+    waiting_.pop_front();
+    op->finish(why);
+  }
+  for (const std::shared_ptr<operation_state>& op : running_) op->cancel();
+}
+
+std::optional<group_of_ranks::message> group_of_ranks::take_early_message(int from, int tag) {
+  const auto found = early_messages_.find({from, tag});
+  if (found == early_messages_.end()) return std::nullopt;
+  message first = std::move(found->second.front());
+  found->second.pop_front();
+  if (found->second.empty()) early_messages_.erase(found);
+  return first;
+}
+
+void group_of_ranks::keep_early_message(int from, int tag, message text) {
+  early_messages_[{from, tag}].push_back(std::move(text));
+}
+
+}  // namespace tandem::c

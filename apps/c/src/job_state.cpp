@@ -1,0 +1,122 @@
+#include "job_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <tandem/channels.hpp>
+#include <utility>
+
+namespace tandem::c {
+namespace {
+
+constexpr std::chrono::seconds store_timeout{60};
+
+std::vector<std::string> keys_of_ranks(std::string_view prefix, std::size_t count) {
+  std::vector<std::string> keys;
+  for (std::size_t r = 0; r < count; ++r) keys.push_back(fmt::format("{}/{}", prefix, r));
+  return keys;
+}
+
+/// Exchanges a short text of each rank of a group, through the store.
+asio::awaitable<std::vector<std::string>> exchange(std::shared_ptr<store> through, std::string name,
+                                                   int rank, std::size_t size, std::string mine,
+                                                   std::chrono::milliseconds limit) {
+  std::string key = fmt::format("{}/{}", name, rank);
+  co_await through->set(std::move(key), std::move(mine));
+  std::vector<std::string> keys = keys_of_ranks(name, size);
+  std::vector<std::string> texts = co_await through->get(std::move(keys), limit);
+  co_return texts;
+}
+
+/// The highest group id that no member uses: each text is a rank's ids, one character for each.
+std::uint16_t highest_free(const std::vector<std::string>& used) {
+  for (std::size_t id = fabric::group_ids().size() - 1; id > 0; --id) {
+    const bool is_free = std::ranges::all_of(
+        used, [id](const std::string& of) { return id < of.size() && of[of.size() - 1 - id] == '0'; });
+    if (is_free) return static_cast<std::uint16_t>(id);
+  }
+  throw error(errc::limit_exceeded, "all 4095 ids of groups are taken",
+              "destroy communicators that are no longer needed");
+}
+
+}  // namespace
+
+std::exception_ptr cancelled(std::string why) {
+  return std::make_exception_ptr(
+      error(asio::error::operation_aborted,
+            {.rail = {}, .phase = {}, .detail = std::move(why), .advice = {}}));
+}
+
+asio::awaitable<void> job_state::join(std::shared_ptr<job_state> self, join_request how) {
+  self->who_ = how.who;
+  self->store_ = co_await store::meet(how.who, how.options);
+  self->fabric_ = co_await mixed::make_fabric(self->store_, how.options);
+  // All ranks wrap the fabric, or none does.
+  std::string kind(name(how.kind));
+  const std::vector<std::string> kinds =
+      co_await exchange(self->store_, "c/kind", how.who.rank, static_cast<std::size_t>(how.who.size),
+                        std::move(kind), how.options.meet_timeout);
+  if (std::ranges::any_of(kinds, [](const std::string& k) { return k != name(memory_kind::host); })) {
+    self->fabric_ = devices::make_fabric(std::move(self->fabric_), how.options);
+  }
+  const const_view like(nullptr, 0, how.kind, how.device);
+  communicator all = co_await make_communicator(*self->fabric_, how.options, like);
+  self->world_ = self->add(std::make_unique<communicator>(std::move(all)));
+}
+
+std::shared_ptr<group_of_ranks> job_state::add(std::unique_ptr<communicator> ranks) {
+  auto made = std::make_shared<group_of_ranks>(shared_from_this(), std::move(ranks));
+  std::erase_if(groups_, [](const auto& each) { return each.expired(); });
+  groups_.push_back(made);
+  return made;
+}
+
+asio::awaitable<std::shared_ptr<group_of_ranks>> job_state::create_group(
+    std::shared_ptr<group_of_ranks> parent, std::vector<int> members, std::string name) {
+  const std::shared_ptr<job_state> self = parent->job();
+  const auto mine = std::ranges::find(members, parent->rank());
+  if (mine == members.end()) {
+    throw error(errc::bad_input, fmt::format("create_group: this rank, {}, is not a member", parent->rank()));
+  }
+  const std::string key = fmt::format("c/group/{}/{}", name, self->groups_by_name_[name]++);
+  std::string used = self->fabric_->groups()->to_string();
+  const std::vector<std::string> all_used =
+      co_await exchange(self->store_, key, static_cast<int>(mine - members.begin()), members.size(),
+                        std::move(used), store_timeout);
+  const std::uint16_t id = highest_free(all_used);
+  std::unique_ptr<communicator> ranks =
+      co_await parent->ranks().create_group(std::move(members), id);
+  co_return self->add(std::move(ranks));
+}
+
+asio::awaitable<std::shared_ptr<group_of_ranks>> job_state::split(
+    std::shared_ptr<group_of_ranks> parent, int colour, int key) {
+  std::unique_ptr<communicator> ranks = co_await parent->ranks().split(colour, key);
+  std::shared_ptr<group_of_ranks> part;
+  if (ranks) part = parent->job()->add(std::move(ranks));
+  co_return part;
+}
+
+void job_state::leave() {
+  // First, so that what is cancelled then is no failure to report to the other ranks.
+  if (fabric_) fabric_->close();
+  if (store_) store_->leave();
+  const std::exception_ptr why = cancelled("this rank has left the job");
+  for (const auto& each : groups_) {
+    if (const std::shared_ptr<group_of_ranks> group = each.lock()) group->end(why);
+  }
+  world_.reset();
+}
+
+void job_state::abort(const std::string& reason) {
+  const error why(errc::peer_lost, {.rank = rank(),
+                                    .peer = rank(),
+                                    .rail = {},
+                                    .phase = {},
+                                    .detail = fmt::format("rank {} has aborted: {}", rank(), reason),
+                                    .advice = {}});
+  if (fabric_) fabric_->fail(why);
+}
+
+}  // namespace tandem::c

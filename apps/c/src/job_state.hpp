@@ -1,0 +1,91 @@
+#pragma once
+
+#include <tandem.h>
+
+#include <chrono>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tandem/communicator.hpp>
+#include <tandem/fabric.hpp>
+#include <tandem/launch.hpp>
+#include <tandem/settings.hpp>
+#include <tandem/store.hpp>
+#include <vector>
+
+#include "group_of_ranks.hpp"
+#include "progress.hpp"
+
+namespace tandem::c {
+
+/// How a rank joins its job.
+struct join_request {
+  launch_info who;
+  settings options;
+  memory_kind kind = memory_kind::host;  ///< of most of its data
+  int device = 0;
+};
+
+/// This process as a rank of a job. Destroyed on the loop, when the last group is.
+class job_state : public std::enable_shared_from_this<job_state> {
+ public:
+  explicit job_state(progress& loop) : loop_(loop) {}
+
+  progress& loop() const noexcept { return loop_; }
+  int rank() const noexcept { return who_.rank; }
+  int size() const noexcept { return who_.size; }
+
+  // On the loop.
+
+  /// Joins, connects, and makes the communicator of all ranks.
+  static asio::awaitable<void> join(std::shared_ptr<job_state> self, join_request how);
+  /// The group of some ranks of `parent`, called by those.
+  static asio::awaitable<std::shared_ptr<group_of_ranks>> create_group(
+      std::shared_ptr<group_of_ranks> parent, std::vector<int> members, std::string name);
+  static asio::awaitable<std::shared_ptr<group_of_ranks>> split(
+      std::shared_ptr<group_of_ranks> parent, int colour, int key);
+
+  const std::shared_ptr<group_of_ranks>& world() const noexcept { return world_; }
+  /// Leaves the job; ends all operations.
+  void leave();
+  /// Ends the job on every rank.
+  void abort(const std::string& reason);
+
+ private:
+  std::shared_ptr<group_of_ranks> add(std::unique_ptr<communicator> ranks);
+
+  progress& loop_;
+  launch_info who_;
+  std::shared_ptr<store> store_;
+  std::unique_ptr<fabric> fabric_;
+  std::shared_ptr<group_of_ranks> world_;
+  std::list<std::weak_ptr<group_of_ranks>> groups_;
+  std::map<std::string, unsigned> groups_by_name_;  ///< how many were made with each name
+};
+
+/// The outcome of operations that were given up, with the reason.
+std::exception_ptr cancelled(std::string why);
+
+/// Runs a coroutine on the loop and returns its result, on any thread but the loop's. Rethrows.
+template <class T>
+T run_on(progress& loop, asio::awaitable<T> work) {
+  std::atomic<bool> is_done{false};
+  std::exception_ptr failure;
+  std::optional<T> result;
+  loop.count_operations(+1);
+  loop.submit([&] {
+    asio::co_spawn(loop.executor(), std::move(work), [&](std::exception_ptr failed, T value) {
+      failure = failed;
+      if (!failed) result.emplace(std::move(value));
+      loop.count_operations(-1);
+      is_done.store(true, std::memory_order_release);
+      loop.notify();
+    });
+  });
+  while (!is_done.load(std::memory_order_acquire)) loop.wait(is_done, progress::time_point::max());
+  if (failure) std::rethrow_exception(failure);
+  return std::move(*result);
+}
+
+}  // namespace tandem::c

@@ -1,0 +1,165 @@
+#include "progress.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+namespace tandem::c {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+/// How often the progress thread looks whether a caller has left the loop with operations in
+/// progress. Callers do not wake it, which would cost each of them a system call: a thread that
+/// starts an operation usually waits for it soon.
+constexpr microseconds watch_interval{100};
+/// Without a turn of any caller for this long, the progress thread takes the loop and sleeps there.
+constexpr int idle_intervals = 50;
+constexpr unsigned long timer_slack_ns = 10'000;
+
+/// Signals are the business of the program's own threads.
+std::thread start_thread(const char* name, std::function<void()> body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread made([name, body = std::move(body)] {
+    pthread_setname_np(pthread_self(), name);
+    prctl(PR_SET_TIMERSLACK, timer_slack_ns);
+    body();
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return made;
+}
+
+}  // namespace
+
+progress& progress::of_process(spin_policy policy) {
+  static progress& only = *new progress(policy);
+  only.require_here();
+  return only;
+}
+
+progress::progress(spin_policy policy)
+    : work_(asio::make_work_guard(context_)), loop_(context_, policy) {
+  progress_thread_ = start_thread("tandem", [this] { run_progress_thread(); });
+}
+
+bool progress::try_enter() {
+  const std::lock_guard lock(mutex_);
+  if (driver_ != driver::none || callers_wanting_ > 0) return false;
+  driver_ = driver::caller;
+  ++turns_;
+  return true;
+}
+
+/// Takes the loop, from the progress thread if that has it; false if another caller has it.
+bool progress::enter(std::unique_lock<std::mutex>& lock) {
+  if (driver_ == driver::progress_thread) {
+    ++callers_wanting_;
+    ++callers_waiting_;
+    context_.stop();
+    changed_.wait(lock, [this] { return driver_ != driver::progress_thread; });
+    --callers_waiting_;
+    --callers_wanting_;
+  }
+  if (driver_ != driver::none) return false;
+  driver_ = driver::caller;
+  ++turns_;
+  return true;
+}
+
+void progress::leave() {
+  const std::lock_guard lock(mutex_);
+  driver_ = driver::none;
+  if (callers_waiting_ > 0) changed_.notify_all();
+}
+
+void progress::run_now(const std::function<void()>& what) {
+  std::unique_lock lock(mutex_);
+  while (!enter(lock)) {
+    ++callers_waiting_;
+    changed_.wait(lock);
+    --callers_waiting_;
+  }
+  lock.unlock();
+  what();
+  leave();
+}
+
+void progress::wait(const std::atomic<bool>& is_done, time_point limit) {
+  while (!is_done.load(std::memory_order_acquire)) {
+    std::unique_lock lock(mutex_);
+    if (enter(lock)) {
+      lock.unlock();
+      loop_.run_until(is_done, limit);
+      leave();
+    } else {
+      // `notify` takes the lock, so the flag cannot be set unnoticed in between.
+      if (is_done.load(std::memory_order_acquire)) return;
+      ++callers_waiting_;
+      if (limit == time_point::max()) {
+        changed_.wait(lock);
+      } else {
+        changed_.wait_until(lock, limit);
+      }
+      --callers_waiting_;
+    }
+    if (limit != time_point::max() && std::chrono::steady_clock::now() >= limit) return;
+  }
+}
+
+void progress::poll() {
+  if (!try_enter()) return;
+  loop_.run_until(never_, time_point::min());
+  leave();
+}
+
+void progress::notify() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (callers_waiting_ > 0) changed_.notify_all();
+}
+
+void progress::run_progress_thread() {
+  std::unique_lock lock(mutex_);
+  std::uint64_t seen = turns_;
+  for (int idle = 0;;) {
+    lock.unlock();
+    std::this_thread::sleep_for(watch_interval);
+    lock.lock();
+    const bool is_vacant = driver_ == driver::none && callers_wanting_ == 0 && turns_ == seen;
+    idle = is_vacant ? idle + 1 : 0;
+    seen = turns_;
+    if (!is_vacant || (operations_.load() == 0 && idle < idle_intervals)) continue;
+    driver_ = driver::progress_thread;
+    lock.unlock();
+    loop_.run_until(never_);
+    lock.lock();
+    context_.restart();
+    driver_ = driver::none;
+    idle = 0;
+    changed_.notify_all();
+  }
+}
+
+void progress::notify_user(std::function<void()> what) {
+  const std::lock_guard lock(notifier_mutex_);
+  if (!notifier_.joinable()) notifier_ = start_thread("tandem-notify", [this] { run_notifier(); });
+  notifications_.push_back(std::move(what));
+  notifier_wakes_.notify_one();
+}
+
+void progress::run_notifier() {
+  std::unique_lock lock(notifier_mutex_);
+  for (;;) {
+    notifier_wakes_.wait(lock, [this] { return !notifications_.empty(); });
+    const std::function<void()> next = std::move(notifications_.front());
+    notifications_.pop_front();
+    lock.unlock();
+    next();
+    lock.lock();
+  }
+}
+
+}  // namespace tandem::c

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <tandem/async.hpp>
+#include <tandem/detail/event_loop.hpp>
+#include <tandem/detail/fork.hpp>
+#include <thread>
+
+namespace tandem::c {
+
+namespace asio = boost::asio;
+
+/// The event loop of this process's jobs, which one thread at a time runs: a thread that waits for
+/// an operation, else the progress thread. So a blocking call is carried out on the caller's
+/// thread, without a switch between threads.
+///
+/// The progress thread takes the loop when operations are in progress and no thread has run it for
+/// some 100 us, and when nothing has happened for some milliseconds; then it sleeps in the kernel
+/// until there is an event. A thread that has to wait stops it and takes the loop over.
+/// @par Threads  Any, unless stated otherwise.
+class progress {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  /// The loop of this process, made on first use and never destroyed. @par Errors thrown:
+  /// `errc::used_after_fork` in a child of a process that has one.
+  static progress& of_process(spin_policy policy);
+
+  progress(const progress&) = delete;
+  progress& operator=(const progress&) = delete;
+
+  asio::any_io_executor executor() { return context_.get_executor(); }
+  void require_here() const { origin_.require_here("this job"); }
+  bool is_here() const noexcept { return origin_.is_here(); }
+
+  /// Runs `what` on the loop: on this thread if no other runs the loop, else soon on the other.
+  template <class Function>
+  void submit(Function what) {
+    if (try_enter()) {
+      what();
+      leave();
+    } else {
+      asio::post(context_, std::move(what));
+    }
+  }
+  /// Runs `what` on the loop before it returns.
+  void run_now(const std::function<void()>& what);
+  /// Runs the loop, or waits while another thread does, until `is_done` is set by a handler of the
+  /// loop that then calls `notify`, or until `limit`.
+  void wait(const std::atomic<bool>& is_done, time_point limit);
+  /// Runs what is ready, without waiting.
+  void poll();
+  /// On the loop: an operation is complete, for which another thread may wait.
+  void notify() noexcept;
+
+  /// Operations in progress: +1, -1.
+  void count_operations(int change) noexcept { operations_ += change; }
+  /// Calls `what` on a thread of its own, in order.
+  void notify_user(std::function<void()> what);
+
+ private:
+  enum class driver : std::uint8_t { none, caller, progress_thread };
+
+  explicit progress(spin_policy policy);
+  ~progress() = delete;
+
+  bool try_enter();
+  bool enter(std::unique_lock<std::mutex>& lock);
+  void leave();
+  void run_progress_thread();
+  void run_notifier();
+
+  const detail::process_origin origin_;
+  asio::io_context context_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  detail::event_loop loop_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;      ///< the driver has changed, or an operation is complete
+  driver driver_ = driver::none;
+  int callers_waiting_ = 0;              ///< threads that wait for `changed_`
+  int callers_wanting_ = 0;              ///< of those, the ones that wait to take the loop
+  std::uint64_t turns_ = 0;              ///< of callers
+  std::atomic<int> operations_{0};
+  const std::atomic<bool> never_{false};
+  std::thread progress_thread_;
+
+  std::mutex notifier_mutex_;
+  std::condition_variable notifier_wakes_;
+  std::deque<std::function<void()>> notifications_;
+  std::thread notifier_;
+};
+
+}  // namespace tandem::c
