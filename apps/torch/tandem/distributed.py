@@ -1,0 +1,148 @@
+"""Registers the back-end "tandem" with torch.distributed, and takes over "nccl" or "gloo" where that is asked for."""
+
+import atexit
+import datetime
+import functools
+import os
+import re
+import threading
+import weakref
+
+NAME = "tandem"
+DEVICES = ["cpu", "cuda"]
+
+_lock = threading.Lock()
+_module = None
+_failure = None  # why the back-end could not be registered
+_world = None    # weak reference to the back-end of the default group
+_jobs_made = 0
+
+
+def _glue():
+    global _module
+    with _lock:
+        if _module is None:
+            from . import glue
+            _module = glue.load()
+        return _module
+
+
+def create(options, backend_options=None):
+    """Makes the back-end of a process group: called by torch.distributed. `backend_options`, those of another
+    back-end where "nccl" was taken over, are ignored."""
+    global _world, _jobs_made
+    members = list(options.global_ranks_in_group)
+    world = _world() if _world is not None else None
+    if members and world is not None:
+        ranks = [_ranks_of_world(world).index(rank) for rank in members]
+        return world.create_group(ranks, options.group_id, options.timeout)
+    _jobs_made += 1
+    made = _glue().create_job(options.store, options.group_rank, options.group_size, options.timeout,
+                              f"tandem/{options.group_id}/{_jobs_made if not members else 0}")
+    if not members:
+        _world = weakref.ref(made)
+    _all.add(made)
+    return made
+
+
+def _ranks_of_world(world):
+    return list(range(world.size()))
+
+
+_all = weakref.WeakSet()
+
+
+@atexit.register
+def _leave():
+    """Leaves all jobs in an orderly way, so that the other ranks do not take this one for lost."""
+    for each in list(_all):
+        each.leave()
+
+
+def _allow_monitored_barrier(dist):
+    """torch.distributed refuses it for any back-end but gloo."""
+    from torch.distributed import distributed_c10d as c10d
+
+    original = c10d.monitored_barrier
+
+    @functools.wraps(original)
+    def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+        if c10d._rank_not_in_group(group) or dist.get_backend(group) != NAME:
+            return original(group, timeout, wait_all_ranks)
+        used = c10d._get_default_group() if group is None else group
+        if timeout is None:
+            timeout = c10d._get_default_timeout(dist.get_backend(group))
+        elif isinstance(timeout, float):
+            timeout = datetime.timedelta(seconds=timeout)
+        return used.monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)
+
+    c10d.monitored_barrier = dist.monitored_barrier = monitored_barrier
+
+
+def taken_over():
+    """The back-ends that TANDEM_TAKE_OVER names."""
+    names = {name for name in re.split(r"[\s,]+", os.environ.get("TANDEM_TAKE_OVER", "").lower()) if name}
+    unknown = names - {"nccl", "gloo"}
+    if unknown:
+        raise ValueError(f"tandem: TANDEM_TAKE_OVER={os.environ['TANDEM_TAKE_OVER']}: only nccl and gloo can be taken over, "
+                         f"not {', '.join(sorted(unknown))}")
+    return names
+
+
+def renamed(backend, names, defaults):
+    """The back-end as a script names it, with those that are taken over replaced: "nccl", "cpu:gloo,cuda:nccl"; None or
+    "undefined" stands for the defaults of each device."""
+    text = str(backend).lower() if backend is not None else "undefined"
+    if text == "undefined":
+        if not names & set(defaults.values()):
+            return backend
+        text = ",".join(f"{device}:{name}" for device, name in defaults.items())
+    replaced = ",".join(":".join(NAME if part in names else part for part in item.split(":")) for item in text.split(","))
+    if "," in replaced and len({item.split(":")[1] for item in replaced.split(",") if ":" in item}) == 1:
+        return NAME if all(item.split(":")[1] == NAME for item in replaced.split(",")) else replaced
+    return replaced if replaced != text else backend
+
+
+def _take_over(dist, names):
+    from torch.distributed import distributed_c10d as c10d
+
+    make = c10d._new_process_group_helper
+
+    @functools.wraps(make)
+    def helper(group_size, group_rank, global_ranks_in_group, backend, *rest, **named):
+        defaults = {device: name for device, name in c10d.Backend.default_device_backend_map.items()
+                    if device in DEVICES}
+        used = renamed(backend, names, defaults)
+        group, store = make(group_size, group_rank, global_ranks_in_group,
+                            used if used is backend else c10d.Backend(used) if ":" not in used else used, *rest, **named)
+        if group in c10d._world.pg_map and str(used) != str(backend):
+            # Scripts ask which back-end a group has.
+            shown = str(backend) if str(backend).lower() not in ("undefined", "none") else sorted(names)[-1]
+            c10d._world.pg_map[group] = (c10d.Backend(shown) if ":" not in shown else shown, c10d._world.pg_map[group][1])
+        return group, store
+
+    c10d._new_process_group_helper = helper
+
+
+def register():
+    """Makes the name "tandem" known. Idempotent."""
+    import torch.distributed as dist
+
+    if not dist.is_available() or NAME.upper() in dist.Backend._plugins:
+        return
+    dist.Backend.register_backend(NAME, create, extended_api=True, devices=DEVICES)
+    _allow_monitored_barrier(dist)
+    names = taken_over()
+    if names:
+        _take_over(dist, names)
+
+
+def autoload():
+    """The entry point of torch.backends. `import torch` must not fail because of this package."""
+    global _failure
+    try:
+        register()
+    except Exception as failed:  # noqa: BLE001
+        _failure = failed
+        import warnings
+        warnings.warn(f"tandem: the back-end is not available: {failed}", stacklevel=2)

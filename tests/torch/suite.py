@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Runs PyTorch's own suite for back-ends, torch.testing._internal.distributed.distributed_test, with one back-end.
+
+usage: suite.py BACKEND [--ranks N] [--json FILE] [unittest arguments: -k NAME ...]
+
+With --json, the outcome of every test: "ok", "skipped: REASON", "failed". suite_compare.py compares two such files.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+# Features of the suite's table that a back-end of another name does not have by default.
+FEATURES = ("plugin", "ddp", "subgroup")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("backend")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_known_args()
+
+
+def prepare(backend, ranks):
+    folder = Path(os.environ.get("TEMP_DIR") or tempfile.mkdtemp(prefix="tandem-suite-"))
+    for name in ("barrier", "test_dir", "init_dir"):
+        (folder / name).mkdir(exist_ok=True)
+    os.environ.update({"BACKEND": backend, "WORLD_SIZE": str(ranks), "TEMP_DIR": str(folder)})
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    # The suite names the file itself; each test meets there.
+    os.environ.setdefault("INIT_METHOD", f"file://{folder}/init_dir/shared_init_file")
+
+
+class Outcomes(unittest.TextTestResult):
+    def __init__(self, *args, **named):
+        super().__init__(*args, **named)
+        self.by_test = {}
+
+    def _put(self, test, outcome):
+        name = test.id().rsplit(".", 1)[-1]
+        self.by_test.setdefault(name, outcome)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self._put(test, "failed")
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self._put(test, "failed")
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self._put(test, f"skipped: {reason}")
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self._put(test, "ok")
+
+
+def make_case(backend):
+    """The class that unittest runs; in the spawned ranks, too, which import this file."""
+    from torch.testing._internal.common_distributed import DistTestCases
+    from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
+
+    if backend == "tandem":
+        for feature in FEATURES:
+            DistTestCases.backend_feature.setdefault(feature, set()).add(backend)
+
+    class TestDistBackendWithSpawn(TestDistBackend, DistributedTest._DistTestBase):
+        def setUp(self):
+            super().setUp()
+            self._spawn_processes()
+
+    TestDistBackendWithSpawn.__module__ = __name__
+    TestDistBackendWithSpawn.__qualname__ = "TestDistBackendWithSpawn"
+    return TestDistBackendWithSpawn
+
+
+options, rest = arguments() if __name__ == "__main__" else (None, None)
+if options:
+    prepare(options.backend, options.ranks)
+import torch  # noqa: E402, F401: loads the back-end, and reads the environment set above
+
+if os.environ.get("TANDEM_PYTHON_PATH"):  # a checkout that is not installed
+    sys.path.insert(0, os.environ["TANDEM_PYTHON_PATH"])
+    import tandem.distributed
+    tandem.distributed.register()
+TestDistBackendWithSpawn = make_case(os.environ["BACKEND"])
+
+if __name__ == "__main__":
+    class Runner(unittest.TextTestRunner):
+        resultclass = Outcomes
+
+    program = unittest.main(argv=[sys.argv[0], *rest], testRunner=Runner(verbosity=2), exit=False)
+    if options.json:
+        options.json.write_text(json.dumps(program.result.by_test, indent=1, sort_keys=True) + "\n")
+    sys.exit(not program.result.wasSuccessful())
