@@ -103,8 +103,8 @@ void tandem_set_log(tandem_log_function sink, void* context, int min_level);
 
 /*
  * A key-value store of the caller's, through which the ranks of a job find each other: the address
- * of rank 0, and a secret that it makes where ranks run on several hosts. So whoever can read the
- * store can join the job. Called by tandem_job_create only, on its thread.
+ * of rank 0, and a secret that it makes where ranks run on several hosts. A process that can
+ * read the store can therefore join the job. Called by tandem_job_create only, on its thread.
  */
 typedef struct tandem_store {
   size_t struct_bytes;

@@ -1,5 +1,3 @@
-#include "any_source.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,18 +6,22 @@
 #include <tandem/async.hpp>
 #include <utility>
 
+#include "group_of_ranks.hpp"
+
 namespace tandem::c {
 namespace {
 
-void deliver(const group_of_ranks::message& text, int from, mutable_view into, operation_state& op) {
+void deliver(const group_of_ranks::message& text, int from, mutable_view into,
+             operation_state& op) {
   if (text.size() > into.bytes) {
-    throw error(make_error_code(errc::message_truncated),
-                {.peer = from,
-                 .rail = {},
-                 .phase = "recv",
-                 .bytes_total = static_cast<std::int64_t>(text.size()),
-                 .detail = fmt::format("the message is longer than the buffer of {} bytes", into.bytes),
-                 .advice = "receive into a buffer of at least the message's length"});
+    throw error(
+        make_error_code(errc::message_truncated),
+        {.peer = from,
+         .rail = {},
+         .phase = "recv",
+         .bytes_total = static_cast<std::int64_t>(text.size()),
+         .detail = fmt::format("the message is longer than the buffer of {} bytes", into.bytes),
+         .advice = "receive into a buffer of at least the message's length"});
   }
   if (!text.empty()) std::memcpy(into.data, text.data(), text.size());
   op.bytes = text.size();
@@ -82,11 +84,13 @@ asio::awaitable<void> receive_from_any(std::shared_ptr<group_of_ranks> among, mu
                 "receive into host memory, or name the source");
   }
   for (int from = 0; from < among->size(); ++from) {
-    if (const auto early = among->take_early_message(from, tag)) co_return deliver(*early, from, into, op);
+    if (const auto early = among->take_early_message(from, tag))
+      co_return deliver(*early, from, into, op);
   }
   receives posted(among->ranks().get_executor());
   for (int from = 0; from < among->size(); ++from) {
-    if (from != among->rank()) posted.all.push_back(std::make_unique<receives::one>(from, into.bytes));
+    if (from != among->rank())
+      posted.all.push_back(std::make_unique<receives::one>(from, into.bytes));
   }
   if (posted.all.empty()) {
     throw error(errc::bad_input, "recv from any source: the group has no other rank");
@@ -116,7 +120,8 @@ asio::awaitable<void> receive_from_any(std::shared_ptr<group_of_ranks> among, mu
 
 asio::awaitable<void> receive_from(std::shared_ptr<group_of_ranks> among, mutable_view into,
                                    int from, int tag, operation_state& op) {
-  if (const auto early = among->take_early_message(from, tag)) co_return deliver(*early, from, into, op);
+  if (const auto early = among->take_early_message(from, tag))
+    co_return deliver(*early, from, into, op);
   op.bytes = co_await among->ranks().recv(from, into, static_cast<std::uint16_t>(tag));
   op.source = from;
 }

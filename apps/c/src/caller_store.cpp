@@ -1,5 +1,3 @@
-#include "caller_store.hpp"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,6 +10,8 @@
 #include <random>
 #include <tandem/channels.hpp>
 #include <vector>
+
+#include "job_state.hpp"
 
 namespace tandem::c {
 namespace {
@@ -43,10 +43,11 @@ class key_values {
       value.resize(bytes);
       return value;
     }
-    throw error(errc::rank_missing,
-                fmt::format("the store of the program has no '{}': {} did not join within {} s", full,
-                            set_by, std::chrono::duration_cast<std::chrono::seconds>(limit_).count()),
-                "is that rank running, with the same program and the same version of Tandem?");
+    throw error(
+        errc::rank_missing,
+        fmt::format("the store of the program has no '{}': {} did not join within {} s", full,
+                    set_by, std::chrono::duration_cast<std::chrono::seconds>(limit_).count()),
+        "is that rank running, with the same program and the same version of Tandem?");
   }
 
  private:
@@ -115,7 +116,7 @@ ip::address external_address(const settings& options) {
               "bring a network interface up, or set MASTER_ADDR to an address of rank 0's host");
 }
 
-/// What rank 0 tells the others, a line each.
+/// What rank 0 announces to the others, a line each.
 struct meeting_point {
   std::string address;
   std::string port;
@@ -152,27 +153,28 @@ meeting_point choose(bool one_host, const settings& options) {
 
 }  // namespace
 
-launch_info meet_through(const tandem_store& store, std::string job, int rank, int size,
+launch_info meet_through(const tandem_store& through, std::string job, int rank, int size,
                          settings& options) {
   if (size < 1 || rank < 0 || rank >= size) {
     throw error(errc::bad_input, fmt::format("tandem_job_create: rank {} of {}", rank, size),
                 "ranks count from 0 to size - 1");
   }
-  const key_values at(store, std::move(job), options.meet_timeout);
+  const key_values at(through, std::move(job), options.meet_timeout);
   const std::string my_host = host_name(options);
   at.set(fmt::format("host/{}", rank), my_host);
   if (rank == 0) {
     std::string hosts;
     bool one_host = true;
     for (int r = 0; r < size; ++r) {
-      const std::string host = r == 0 ? my_host : at.get(fmt::format("host/{}", r), fmt::format("rank {}", r));
+      const std::string host =
+          r == 0 ? my_host : at.get(fmt::format("host/{}", r), fmt::format("rank {}", r));
       one_host = one_host && host == my_host;
       hosts += host + "\n";
     }
     at.set("meet", choose(one_host, options).text() + hosts);
   }
-  const std::string told = at.get("meet", "rank 0");
-  const meeting_point point = meeting_point::parse(told);
+  const std::string announced = at.get("meet", "rank 0");
+  const meeting_point point = meeting_point::parse(announced);
 
   launch_info who;
   who.rank = rank;
@@ -185,9 +187,9 @@ launch_info meet_through(const tandem_store& store, std::string job, int rank, i
   who.local_size_known = true;
   // The hosts follow the four lines of the meeting point.
   std::size_t begin = point.text().size();
-  for (int r = 0; r < size && begin < told.size(); ++r) {
-    const std::size_t end = std::min(told.find('\n', begin), told.size());
-    if (told.compare(begin, end - begin, my_host) == 0) {
+  for (int r = 0; r < size && begin < announced.size(); ++r) {
+    const std::size_t end = std::min(announced.find('\n', begin), announced.size());
+    if (announced.compare(begin, end - begin, my_host) == 0) {
       if (r < rank) ++who.local_rank;
       ++who.local_size;
     }

@@ -7,7 +7,6 @@
 #include <tandem/version.hpp>
 #include <utility>
 
-#include "caller_store.hpp"
 #include "job_state.hpp"
 #include "status.hpp"
 
@@ -34,7 +33,8 @@ memory_kind kind_of(std::int32_t kind) {
 settings settings_of(const tandem_job_options& given) {
   settings options = settings::from_environment();
   for (const char* const* pair = given.settings; pair != nullptr && *pair != nullptr; pair += 2) {
-    if (pair[1] == nullptr) throw error(errc::bad_input, fmt::format("setting '{}' has no value", *pair));
+    if (pair[1] == nullptr)
+      throw error(errc::bad_input, fmt::format("setting '{}' has no value", *pair));
     options.set(pair[0], pair[1]);
   }
   options.meet_timeout = limit_of(given.meet_timeout_ms, options.meet_timeout);
@@ -57,7 +57,8 @@ join_request request_of(const tandem_job_options& given) {
   const std::optional<launch_info> found = find_launch();
   if (!found) {
     throw error(errc::bad_input, "tandem_job_create: no launcher's variables are set",
-                "start the program by tandem run, torchrun, mpirun or srun, or give rank, size and a store");
+                "start the program by tandem run, torchrun, mpirun or srun, or give rank, size and "
+                "a store");
   }
   how.who = *found;
   return how;
@@ -89,7 +90,8 @@ int tandem_abi_version(void) {
 }
 
 const char* tandem_version(void) {
-  static const std::string text = fmt::format("{} (commit {})", tandem::version(), tandem::commit());
+  static const std::string text =
+      fmt::format("{} (commit {})", tandem::version(), tandem::commit());
   return text.c_str();
 }
 
@@ -122,8 +124,8 @@ tandem_status tandem_job_create(const tandem_job_options* options, tandem_job** 
     require(job, "tandem_job_create", "job");
     *job = nullptr;
     join_request how = request_of(*options);
-    progress& loop = progress::of_process(
-        tandem::spin_policy_for(how.who.local_size, how.options.spin));
+    progress& loop =
+        progress::of_process(tandem::spin_policy_for(how.who.local_size, how.options.spin));
     auto state = std::make_shared<job_state>(loop);
     try {
       run_on(loop, done(job_state::join(state, std::move(how))));
@@ -178,13 +180,14 @@ tandem_status tandem_comm_create_group(tandem_comm* parent, const int32_t* ranks
     require(ranks, "tandem_comm_create_group", "ranks");
     require(name, "tandem_comm_create_group", "name");
     parent->state->loop().require_here();
-    return run_on(parent->state->loop(),
-                  job_state::create_group(parent->state, std::vector<int>(ranks, ranks + count), name));
+    return run_on(
+        parent->state->loop(),
+        job_state::create_group(parent->state, std::vector<int>(ranks, ranks + count), name));
   });
 }
 
-tandem_status tandem_comm_split(tandem_comm* parent, int32_t colour, int32_t key, tandem_comm** part,
-                                tandem_error* error) {
+tandem_status tandem_comm_split(tandem_comm* parent, int32_t colour, int32_t key,
+                                tandem_comm** part, tandem_error* error) {
   return make_group(part, error, [&] {
     require(parent, "tandem_comm_split", "parent");
     parent->state->loop().require_here();

@@ -32,8 +32,9 @@ asio::awaitable<std::vector<std::string>> exchange(std::shared_ptr<store> throug
 /// The highest group id that no member uses: each text is a rank's ids, one character for each.
 std::uint16_t highest_free(const std::vector<std::string>& used) {
   for (std::size_t id = fabric::group_ids().size() - 1; id > 0; --id) {
-    const bool is_free = std::ranges::all_of(
-        used, [id](const std::string& of) { return id < of.size() && of[of.size() - 1 - id] == '0'; });
+    const bool is_free = std::ranges::all_of(used, [id](const std::string& of) {
+      return id < of.size() && of[of.size() - 1 - id] == '0';
+    });
     if (is_free) return static_cast<std::uint16_t>(id);
   }
   throw error(errc::limit_exceeded, "all 4095 ids of groups are taken",
@@ -54,10 +55,11 @@ asio::awaitable<void> job_state::join(std::shared_ptr<job_state> self, join_requ
   self->fabric_ = co_await mixed::make_fabric(self->store_, how.options);
   // All ranks wrap the fabric, or none does.
   std::string kind(name(how.kind));
-  const std::vector<std::string> kinds =
-      co_await exchange(self->store_, "c/kind", how.who.rank, static_cast<std::size_t>(how.who.size),
-                        std::move(kind), how.options.meet_timeout);
-  if (std::ranges::any_of(kinds, [](const std::string& k) { return k != name(memory_kind::host); })) {
+  const std::vector<std::string> kinds = co_await exchange(
+      self->store_, "c/kind", how.who.rank, static_cast<std::size_t>(how.who.size), std::move(kind),
+      how.options.meet_timeout);
+  if (std::ranges::any_of(kinds,
+                          [](const std::string& k) { return k != name(memory_kind::host); })) {
     self->fabric_ = devices::make_fabric(std::move(self->fabric_), how.options);
   }
   const const_view like(nullptr, 0, how.kind, how.device);
@@ -77,7 +79,8 @@ asio::awaitable<std::shared_ptr<group_of_ranks>> job_state::create_group(
   const std::shared_ptr<job_state> self = parent->job();
   const auto mine = std::ranges::find(members, parent->rank());
   if (mine == members.end()) {
-    throw error(errc::bad_input, fmt::format("create_group: this rank, {}, is not a member", parent->rank()));
+    throw error(errc::bad_input,
+                fmt::format("create_group: this rank, {}, is not a member", parent->rank()));
   }
   const std::string key = fmt::format("c/group/{}/{}", name, self->groups_by_name_[name]++);
   std::string used = self->fabric_->groups()->to_string();
@@ -110,12 +113,13 @@ void job_state::leave() {
 }
 
 void job_state::abort(const std::string& reason) {
-  const error why(errc::peer_lost, {.rank = rank(),
-                                    .peer = rank(),
-                                    .rail = {},
-                                    .phase = {},
-                                    .detail = fmt::format("rank {} has aborted: {}", rank(), reason),
-                                    .advice = {}});
+  const error why(errc::peer_lost,
+                  {.rank = rank(),
+                   .peer = rank(),
+                   .rail = {},
+                   .phase = {},
+                   .detail = fmt::format("rank {} has aborted: {}", rank(), reason),
+                   .advice = {}});
   if (fabric_) fabric_->fail(why);
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "any_source.hpp"
 #include "group_of_ranks.hpp"
 #include "operation.hpp"
 #include "status.hpp"
@@ -18,7 +17,8 @@ using ordering = operation_state::ordering;
 
 mutable_view view_of(const tandem_buffer& from) {
   if (from.kind < TANDEM_HOST || from.kind > TANDEM_HIP) {
-    throw error(errc::bad_input, fmt::format("{} is no memory kind", from.kind), "see tandem_memory_kind");
+    throw error(errc::bad_input, fmt::format("{} is no memory kind", from.kind),
+                "see tandem_memory_kind");
   }
   // A view of no bytes may have any address.
   static std::byte nothing;
@@ -63,7 +63,8 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
     const std::shared_ptr<group_of_ranks>& among = comm->state;
     among->loop().require_here();
     auto made = std::make_unique<tandem_op>();
-    made->state = std::make_shared<operation_state>(among->loop(), order, timeout_of(call), make(among));
+    made->state =
+        std::make_shared<operation_state>(among->loop(), order, timeout_of(call), make(among));
     among->submit(made->state);
     *op = made.release();
   });
@@ -145,13 +146,15 @@ tandem_status tandem_all_gather(tandem_comm* comm, tandem_buffer mine, tandem_bu
 tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem_buffer mine,
                                     const size_t* bytes_of_rank, tandem_reduction how,
                                     const tandem_call* call, tandem_op** op, tandem_error* error) {
-  return start_collective(comm, "tandem_reduce_scatter", call, op, error, [&](const shared_group& g) {
-    return [g, from = view_of(all), into = view_of(mine), type = type_of(how), by = reduction_of(how),
-            lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
-      if (lengths.empty()) return tandem::reduce_scatter(g->ranks(), from, into, type, by);
-      return tandem::reduce_scatter_v(g->ranks(), from, into, lengths, type, by);
-    };
-  });
+  return start_collective(
+      comm, "tandem_reduce_scatter", call, op, error, [&](const shared_group& g) {
+        return [g, from = view_of(all), into = view_of(mine), type = type_of(how),
+                by = reduction_of(how),
+                lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
+          if (lengths.empty()) return tandem::reduce_scatter(g->ranks(), from, into, type, by);
+          return tandem::reduce_scatter_v(g->ranks(), from, into, lengths, type, by);
+        };
+      });
 }
 
 tandem_status tandem_gather(tandem_comm* comm, tandem_buffer mine, tandem_buffer all,
@@ -183,7 +186,8 @@ tandem_status tandem_all_to_all(tandem_comm* comm, tandem_buffer from, const siz
                                 tandem_op** op, tandem_error* error) {
   return start_collective(comm, "tandem_all_to_all", call, op, error, [&](const shared_group& g) {
     if ((sent == nullptr) != (received == nullptr)) {
-      throw tandem::error(tandem::errc::bad_input, "tandem_all_to_all: one of sent and received is NULL",
+      throw tandem::error(tandem::errc::bad_input,
+                          "tandem_all_to_all: one of sent and received is NULL",
                           "give both, or neither");
     }
     return [g, source = view_of(from), target = view_of(into), out = lengths_of(sent, g->size()),
@@ -233,9 +237,9 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
   const tandem_status failed = guarded(error, [&] {
     require(op, "tandem_op_wait", "op");
     op->state->loop().require_here();
-    op->state->wait(timeout_ms < 0 ? progress::time_point::max()
-                                   : std::chrono::steady_clock::now() +
-                                         std::chrono::milliseconds(timeout_ms));
+    op->state->wait(timeout_ms < 0
+                        ? progress::time_point::max()
+                        : std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms));
     status = outcome_of(*op->state, error);
   });
   return failed != TANDEM_OK ? failed : status;

@@ -112,7 +112,7 @@ void progress::wait(const std::atomic<bool>& is_done, time_point limit) {
 
 void progress::poll() {
   if (!try_enter()) return;
-  loop_.run_until(never_, time_point::min());
+  loop_.poll();
   leave();
 }
 

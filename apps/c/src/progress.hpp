@@ -86,11 +86,11 @@ class progress {
   detail::event_loop loop_;
 
   std::mutex mutex_;
-  std::condition_variable changed_;      ///< the driver has changed, or an operation is complete
+  std::condition_variable changed_;  ///< the driver has changed, or an operation is complete
   driver driver_ = driver::none;
-  int callers_waiting_ = 0;              ///< threads that wait for `changed_`
-  int callers_wanting_ = 0;              ///< of those, the ones that wait to take the loop
-  std::uint64_t turns_ = 0;              ///< of callers
+  int callers_waiting_ = 0;  ///< threads that wait for `changed_`
+  int callers_wanting_ = 0;  ///< of those, the ones that wait to take the loop
+  std::uint64_t turns_ = 0;  ///< of callers
   std::atomic<int> operations_{0};
   const std::atomic<bool> never_{false};
   std::thread progress_thread_;

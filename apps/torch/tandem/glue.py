@@ -1,4 +1,5 @@
-"""Compiles and loads the part of the back-end that depends on PyTorch's version: backend.cpp, once for each version."""
+"""Compiles and loads the part of the back-end that depends on PyTorch's version: the folder
+backend/, once for each version."""
 
 import contextlib
 import ctypes
@@ -58,15 +59,15 @@ def command(torch, compiler, to):
     return [compiler, "-O2", "-std=c++20" if torch_version(torch) >= (2, 10) else "-std=c++17", "-shared", "-fPIC",
             "-fvisibility=hidden", "-DTORCH_EXTENSION_NAME=_tandem_backend", f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
             f"-I{header()}", *(part for folder in folders for part in ("-isystem", str(folder))),
-            str(HERE / "backend.cpp"), "-o", str(to), f"-L{root.parent / 'lib'}", f"-Wl,-rpath,{root.parent / 'lib'}",
+            str(HERE / "backend" / "module.cpp"), "-o", str(to), f"-L{root.parent / 'lib'}", f"-Wl,-rpath,{root.parent / 'lib'}",
             "-lc10", "-ltorch_cpu", "-ltorch_python"]
 
 
 def key(torch):
     """What the compiled file depends on."""
     digest = hashlib.sha256()
-    for text in (torch.__version__, str(torch.version.git_version), sys.version, sysconfig.get_platform(),
-                 (HERE / "backend.cpp").read_bytes(), (header() / "tandem.h").read_bytes()):
+    sources = [file.read_bytes() for file in [*sorted((HERE / "backend").iterdir()), header() / "tandem.h"] if file.is_file()]
+    for text in (torch.__version__, str(torch.version.git_version), sys.version, sysconfig.get_platform(), *sources):
         digest.update(text if isinstance(text, bytes) else text.encode())
     return f"{torch.__version__}-{digest.hexdigest()[:16]}"
 

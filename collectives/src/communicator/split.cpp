@@ -77,7 +77,8 @@ asio::awaitable<std::unique_ptr<communicator>> communicator::create_group(std::v
   const std::shared_ptr<detail::group> g = group_;
   for (int& r : members) {
     if (r < 0 || r >= g->size()) {
-      throw error(errc::bad_input, fmt::format("create_group: no rank {} in a group of {}", r, g->size()));
+      throw error(errc::bad_input,
+                  fmt::format("create_group: no rank {} in a group of {}", r, g->size()));
     }
     r = g->member(r);
   }

@@ -195,7 +195,9 @@ bool event_loop::spin(std::chrono::nanoseconds for_time) {
 }
 
 void event_loop::run_until(const std::atomic<bool>& is_done, time_point limit) {
-  const auto is_over = [&] { return is_done.load(std::memory_order_acquire) || context_.stopped(); };
+  const auto is_over = [&] {
+    return is_done.load(std::memory_order_acquire) || context_.stopped();
+  };
   while (!is_over()) {
     const std::chrono::nanoseconds spin_time = budget_.next();
     if (spin_time < std::chrono::microseconds(1)) {

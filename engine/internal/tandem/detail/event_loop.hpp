@@ -12,7 +12,7 @@ namespace tandem::detail {
 /// `tandem::run` in turns: runs a context until a flag is set, again and again, on whichever thread
 /// calls. Between turns the pollables stay unarmed: the kernel announces no events, so the next
 /// turn must follow within milliseconds, or `arm` be called.
-/// @par Threads  One at a time; whoever hands it from one thread to another synchronises them.
+/// @par Threads  One at a time, synchronised by the caller when another one takes over.
 class event_loop {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -26,6 +26,8 @@ class event_loop {
   /// Runs handlers until `is_done`, the context is stopped, or `limit` has passed. Handlers set the
   /// flag: another thread that sets it has to stop the context as well.
   void run_until(const std::atomic<bool>& is_done, time_point limit = time_point::max());
+  /// Runs what is ready, without waiting.
+  void poll() { spin({}); }
   /// Makes the kernel announce the next events.
   void arm() { sources_.arm(); }
   const spin_stats& stats() const noexcept { return budget_.stats(); }

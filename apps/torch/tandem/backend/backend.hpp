@@ -1,0 +1,169 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <tandem.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <utility>
+#include <vector>
+
+#include "job.hpp"
+#include "tensors.hpp"
+#include "work.hpp"
+
+namespace tandem::torch_backend {
+
+using work_ptr = c10::intrusive_ptr<c10d::Work>;
+
+class backend final : public c10d::Backend {
+ public:
+  /// All ranks of a job.
+  backend(std::shared_ptr<job> of, milliseconds timeout)
+      : Backend(tandem_job_rank(of->get()), tandem_job_size(of->get())),
+        job_(std::move(of)),
+        comm_(tandem_job_world(job_->get())),
+        timeout_(timeout) {}
+  /// Some of them; owns `comm`.
+  backend(std::shared_ptr<job> of, tandem_comm* comm, milliseconds timeout)
+      : Backend(tandem_comm_rank(comm), tandem_comm_size(comm)),
+        job_(std::move(of)),
+        comm_(comm),
+        is_part_(true),
+        timeout_(timeout) {}
+  ~backend() override { leave(); }
+
+  /// A group of these ranks of this one; null on other ranks.
+  c10::intrusive_ptr<backend> create_group(const std::vector<int>& ranks, const std::string& name,
+                                           milliseconds timeout) {
+    if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
+    const std::vector<std::int32_t> members(ranks.begin(), ranks.end());
+    tandem_comm* made = nullptr;
+    tandem_error error = TANDEM_ERROR_INIT;
+    check(tandem_comm_create_group(comm(), members.data(), members.size(), name.c_str(), &made,
+                                   &error),
+          error);
+    return c10::make_intrusive<backend>(job_, made, timeout);
+  }
+  // Virtual since PyTorch 2.8.
+  void abort() {
+    if (comm_ != nullptr)
+      tandem_comm_abort(comm_, "torch.distributed has aborted the process group");
+  }
+  void shutdown() { leave(); }
+  void leave() {
+    if (is_part_ && comm_ != nullptr) tandem_comm_destroy(comm_);
+    comm_ = nullptr;
+    job_.reset();
+  }
+  std::string describe() const {
+    std::string text(256, '\0');
+    tandem_comm_describe(comm(), text.data(), text.size());
+    return text.c_str();
+  }
+
+  const std::string getBackendName() const override { return "tandem"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override {
+    return c10::make_intrusive<Options>("tandem", timeout_);
+  }
+  bool supportsSplitting() const override { return true; }
+  bool supportsCoalescing() const override { return true; }
+  void setTimeout(milliseconds timeout) override { timeout_ = timeout; }
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return calls_; }
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>&,
+                                    const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& opts) override {
+    return create_group(ranks, opts->group_name, opts->timeout);
+  }
+  void startCoalescing() override { coalesced_.emplace(); }
+  work_ptr endCoalescing() override;
+
+  work_ptr broadcast(tensors& data, const c10d::BroadcastOptions& opts) override;
+  work_ptr allreduce(tensors& data, const c10d::AllreduceOptions& opts) override;
+  work_ptr allreduce_coalesced(tensors& data, const c10d::AllreduceCoalescedOptions& opts) override;
+  work_ptr reduce(tensors& data, const c10d::ReduceOptions& opts) override;
+  work_ptr allgather(std::vector<tensors>& outputs, tensors& inputs,
+                     const c10d::AllgatherOptions& opts) override;
+  work_ptr _allgather_base(Tensor& output, Tensor& input,
+                           const c10d::AllgatherOptions& opts) override;
+  work_ptr allgather_coalesced(std::vector<tensors>& outputs, tensors& inputs,
+                               const c10d::AllgatherOptions& opts) override;
+  work_ptr allgather_into_tensor_coalesced(tensors& outputs, tensors& inputs,
+                                           const c10d::AllgatherOptions& opts) override;
+  work_ptr gather(std::vector<tensors>& outputs, tensors& inputs,
+                  const c10d::GatherOptions& opts) override;
+  work_ptr scatter(tensors& outputs, std::vector<tensors>& inputs,
+                   const c10d::ScatterOptions& opts) override;
+  work_ptr reduce_scatter(tensors& outputs, std::vector<tensors>& inputs,
+                          const c10d::ReduceScatterOptions& opts) override;
+  work_ptr _reduce_scatter_base(Tensor& output, Tensor& input,
+                                const c10d::ReduceScatterOptions& opts) override;
+  work_ptr reduce_scatter_tensor_coalesced(tensors& outputs, tensors& inputs,
+                                           const c10d::ReduceScatterOptions& opts) override;
+  work_ptr alltoall_base(Tensor& output, Tensor& input, std::vector<std::int64_t>& output_splits,
+                         std::vector<std::int64_t>& input_splits,
+                         const c10d::AllToAllOptions& opts) override;
+  work_ptr alltoall(tensors& outputs, tensors& inputs, const c10d::AllToAllOptions& opts) override;
+  work_ptr send(tensors& data, int to, int tag) override;
+  work_ptr recv(tensors& data, int from, int tag) override;
+  work_ptr recvAnysource(tensors& data, int tag) override;
+  work_ptr barrier(const c10d::BarrierOptions& opts) override;
+  void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_for_all) override;
+
+ private:
+  tandem_comm* comm() const {
+    TORCH_CHECK(comm_ != nullptr, "tandem: this process group was shut down");
+    return comm_;
+  }
+  tandem_call call_for(milliseconds timeout) const {
+    tandem_call call = TANDEM_CALL_INIT;
+    const milliseconds used = timeout == c10d::kUnsetTimeout ? timeout_ : timeout;
+    call.timeout_ms = std::max<std::int64_t>(used.count(), 1);
+    return call;
+  }
+  c10::intrusive_ptr<work> make(OpType what, const char* title, const tensors& inputs,
+                                tensors outputs) {
+    ++calls_;
+    return c10::make_intrusive<work>(getRank(), what, title, inputs, std::move(outputs));
+  }
+  /// Starts an operation for `into`: `function` of tandem.h with these arguments, and the call's.
+  template <class Function, class... Arguments>
+  void start(work& into, milliseconds timeout, Function function, Arguments... arguments) {
+    const tandem_call call = call_for(timeout);
+    tandem_op* op = nullptr;
+    tandem_error error = TANDEM_ERROR_INIT;
+    check(function(comm(), arguments..., &call, &op, &error), error);
+    into.add(op);
+  }
+  /// What is returned to the caller; part of a batch between startCoalescing and endCoalescing.
+  work_ptr give(c10::intrusive_ptr<work> made) {
+    if (coalesced_) coalesced_->push_back(made);
+    return made;
+  }
+  std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
+  void check_list(const char* call, const tensors& all) const;
+
+  void start_all_reduce(work& into, const Tensor& data, const c10d::ReduceOp& op,
+                        milliseconds timeout);
+  void start_all_gather(work& into, const tensors& outputs, const Tensor& input,
+                        milliseconds timeout);
+  void start_all_gather_base(work& into, const Tensor& output, const Tensor& input,
+                             milliseconds timeout);
+  void start_reduce_scatter_base(work& into, const Tensor& output, const Tensor& input,
+                                 const c10d::ReduceOp& op, milliseconds timeout);
+
+  std::shared_ptr<job> job_;
+  tandem_comm* comm_;
+  const bool is_part_ = false;
+  milliseconds timeout_;
+  std::atomic<std::uint64_t> calls_{0};
+  std::uint64_t barriers_ = 0;
+  std::optional<std::vector<c10::intrusive_ptr<work>>> coalesced_;
+};
+
+}  // namespace tandem::torch_backend

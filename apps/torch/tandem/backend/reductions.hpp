@@ -1,0 +1,155 @@
+#pragma once
+
+#include "backend.hpp"
+
+namespace tandem::torch_backend {
+
+inline void backend::check_list(const char* call, const tensors& all) const {
+  TORCH_CHECK_VALUE(all.size() == ranks(), "tandem: ", call, ": ", all.size(),
+                    " tensors, expected one for each of ", getSize(), " ranks");
+  for (const Tensor& t : all) {
+    check_tensor(call, t);
+    check_same_type(call, t, all.front());
+  }
+}
+
+inline work_ptr backend::endCoalescing() {
+  TORCH_CHECK(coalesced_, "tandem: endCoalescing without startCoalescing");
+  const auto parts = std::move(*coalesced_);
+  coalesced_.reset();
+  auto all = c10::make_intrusive<work>(getRank(), OpType::COALESCED, "tandem:coalesced", tensors(),
+                                       tensors());
+  for (const auto& part : parts) all->add(part);
+  return all;
+}
+
+inline work_ptr backend::broadcast(tensors& data, const c10d::BroadcastOptions& opts) {
+  const Tensor& t = only_one("broadcast", data);
+  auto made = make(OpType::BROADCAST, "tandem:broadcast", data, data);
+  const Tensor used = dense(t);
+  made->keep(used);
+  if (used.data_ptr() != t.data_ptr() || !is_writable_in_place(t))
+    made->after([t, used] { t.copy_(used); });
+  start(*made, opts.timeout, tandem_broadcast, buffer_of(used),
+        static_cast<std::int32_t>(opts.rootRank));
+  return give(made);
+}
+
+inline void backend::start_all_reduce(work& into, const Tensor& data, const c10d::ReduceOp& op,
+                                      milliseconds timeout) {
+  const tandem_reduction how = reduction_of(op, data);
+  const Tensor used = dense(data);
+  into.keep(used);
+  if (!is_writable_in_place(data)) into.after([data, used] { data.copy_(used); });
+  start(into, timeout, tandem_all_reduce, buffer_of(used), buffer_of(used), how);
+}
+
+inline work_ptr backend::allreduce(tensors& data, const c10d::AllreduceOptions& opts) {
+  const Tensor& t = only_one("all_reduce", data);
+  auto made = make(OpType::ALLREDUCE, "tandem:all_reduce", data, data);
+  start_all_reduce(*made, t, opts.reduceOp, opts.timeout);
+  return give(made);
+}
+
+inline work_ptr backend::allreduce_coalesced(tensors& data,
+                                             const c10d::AllreduceCoalescedOptions& opts) {
+  for (const Tensor& t : data) check_tensor("all_reduce_coalesced", t);
+  auto made = make(OpType::ALLREDUCE_COALESCED, "tandem:all_reduce_coalesced", data, data);
+  for (const Tensor& t : data) start_all_reduce(*made, t, opts.reduceOp, opts.timeout);
+  return give(made);
+}
+
+inline work_ptr backend::reduce(tensors& data, const c10d::ReduceOptions& opts) {
+  const Tensor& t = only_one("reduce", data);
+  const tandem_reduction how = reduction_of(opts.reduceOp, t);
+  auto made = make(OpType::REDUCE, "tandem:reduce", data, data);
+  const Tensor used = dense(t);
+  made->keep(used);
+  if (!is_writable_in_place(t) && opts.rootRank == getRank())
+    made->after([t, used] { t.copy_(used); });
+  start(*made, opts.timeout, tandem_reduce, buffer_of(used), buffer_of(used), how,
+        static_cast<std::int32_t>(opts.rootRank));
+  return give(made);
+}
+
+inline void backend::start_all_gather(work& into, const tensors& outputs, const Tensor& input,
+                                      milliseconds timeout) {
+  check_list("all_gather", outputs);
+  check_tensor("all_gather", input);
+  check_same_type("all_gather", outputs.front(), input);
+  const Tensor& mine = outputs[static_cast<std::size_t>(getRank())];
+  TORCH_CHECK_VALUE(mine.numel() == input.numel(), "tandem: all_gather: the input has ",
+                    input.numel(), " elements, the output for this rank ", mine.numel());
+  const Tensor from = dense(input);
+  const Tensor all = joined_memory(outputs);
+  into.keep({from, all});
+  into.after([all, outputs] { distribute(all, outputs); });
+  const std::vector<std::size_t> lengths = lengths_of(outputs);
+  start(into, timeout, tandem_all_gather, buffer_of(from), buffer_of(all),
+        are_equally_long(outputs) ? nullptr : lengths.data());
+}
+
+inline work_ptr backend::allgather(std::vector<tensors>& outputs, tensors& inputs,
+                                   const c10d::AllgatherOptions& opts) {
+  const Tensor& input = only_one("all_gather", inputs);
+  TORCH_CHECK_VALUE(outputs.size() == 1, "tandem: all_gather: expected one list of outputs");
+  auto made = make(OpType::ALLGATHER, "tandem:all_gather", inputs, outputs.front());
+  start_all_gather(*made, outputs.front(), input, opts.timeout);
+  return give(made);
+}
+
+inline work_ptr backend::allgather_coalesced(std::vector<tensors>& outputs, tensors& inputs,
+                                             const c10d::AllgatherOptions& opts) {
+  TORCH_CHECK_VALUE(outputs.size() == ranks(), "tandem: all_gather_coalesced: ", outputs.size(),
+                    " lists of outputs, expected one for each of ", getSize(), " ranks");
+  tensors flat;
+  for (const tensors& of_rank : outputs) {
+    TORCH_CHECK_VALUE(of_rank.size() == inputs.size(), "tandem: all_gather_coalesced: a list of ",
+                      of_rank.size(), " outputs for ", inputs.size(), " inputs");
+    flat.insert(flat.end(), of_rank.begin(), of_rank.end());
+  }
+  auto made =
+      make(OpType::ALLGATHER_COALESCED, "tandem:all_gather_coalesced", inputs, std::move(flat));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    tensors of_input;
+    for (const tensors& of_rank : outputs) of_input.push_back(of_rank[i]);
+    start_all_gather(*made, of_input, inputs[i], opts.timeout);
+  }
+  return give(made);
+}
+
+inline void backend::start_all_gather_base(work& into, const Tensor& output, const Tensor& input,
+                                           milliseconds timeout) {
+  check_tensor("all_gather_into_tensor", output);
+  check_tensor("all_gather_into_tensor", input);
+  check_same_type("all_gather_into_tensor", output, input);
+  TORCH_CHECK_VALUE(output.numel() == input.numel() * getSize(),
+                    "tandem: all_gather_into_tensor: the output has ", output.numel(),
+                    " elements, expected ", getSize(), " times the input's ", input.numel());
+  const Tensor from = dense(input);
+  const Tensor all =
+      is_writable_in_place(output) ? output : at::empty(output.sizes(), output.options());
+  into.keep({from, all});
+  if (!is_writable_in_place(output)) into.after([output, all] { output.copy_(all); });
+  start(into, timeout, tandem_all_gather, buffer_of(from), buffer_of(all), nullptr);
+}
+
+inline work_ptr backend::_allgather_base(Tensor& output, Tensor& input,
+                                         const c10d::AllgatherOptions& opts) {
+  auto made = make(OpType::_ALLGATHER_BASE, "tandem:_all_gather_base", {input}, {output});
+  start_all_gather_base(*made, output, input, opts.timeout);
+  return give(made);
+}
+
+inline work_ptr backend::allgather_into_tensor_coalesced(tensors& outputs, tensors& inputs,
+                                                         const c10d::AllgatherOptions& opts) {
+  TORCH_CHECK_VALUE(outputs.size() == inputs.size(),
+                    "tandem: all_gather_into_tensor_coalesced: ", outputs.size(), " outputs for ",
+                    inputs.size(), " inputs");
+  auto made = make(OpType::COALESCED, "tandem:all_gather_into_tensor_coalesced", inputs, outputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    start_all_gather_base(*made, outputs[i], inputs[i], opts.timeout);
+  return give(made);
+}
+
+}  // namespace tandem::torch_backend

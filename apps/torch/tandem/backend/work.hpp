@@ -1,0 +1,213 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <tandem.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
+#include <vector>
+
+#include "errors.hpp"
+
+namespace tandem::torch_backend {
+
+/// Operations in progress, what is to be done after them, and the tensors that they use.
+class work final : public c10d::Work {
+ public:
+  work(int rank, OpType what, const char* title, const tensors& inputs, tensors outputs)
+      : Work(rank, what, title, inputs), title_(title), outputs_(std::move(outputs)) {}
+  ~work() override;
+
+  void keep(tensors used) { kept_.insert(kept_.end(), used.begin(), used.end()); }
+  void keep(const Tensor& used) { kept_.push_back(used); }
+  void add(tandem_op* op) { ops_.push_back(op); }
+  void after(std::function<void()> what) { after_.push_back(std::move(what)); }
+  /// Takes over what another work waits for.
+  void add(c10::intrusive_ptr<work> part) { parts_.push_back(std::move(part)); }
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  bool wait(milliseconds timeout = kNoTimeout) override;
+  void synchronize() override {}
+  void abort() override {
+    for (tandem_op* op : ops_) tandem_op_cancel(op);
+    for (const auto& part : parts_) part->abort();
+  }
+  std::vector<Tensor> result() override { return outputs_; }
+  int sourceRank() const override { return source_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+
+ private:
+  struct abandoned;
+
+  void complete();
+  void watch();
+
+  const std::string title_;
+  const tensors outputs_;
+  tensors kept_;
+  std::vector<tandem_op*> ops_;
+  std::vector<std::function<void()>> after_;
+  std::vector<c10::intrusive_ptr<work>> parts_;
+  std::mutex completion_;  // held while `after_` runs
+  bool is_complete_ = false;
+  int source_ = -1;
+  std::mutex future_mutex_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::atomic<std::size_t> watched_{0};
+};
+
+/// What operations still use when their handle is gone.
+struct work::abandoned {
+  tensors kept;
+  std::atomic<std::size_t> left;
+};
+
+work::~work() {
+  bool all_over = true;
+  for (tandem_op* op : ops_)
+    all_over = all_over && tandem_op_test(op, nullptr) != TANDEM_IN_PROGRESS;
+  if (all_over) {
+    for (tandem_op* op : ops_) tandem_op_release(op);
+    return;
+  }
+  auto* const rest = new abandoned{std::move(kept_), {ops_.size()}};
+  for (const Tensor& t : outputs_) rest->kept.push_back(t);
+  for (tandem_op* op : ops_) {
+    tandem_op_on_complete(
+        op,
+        [](void* context, tandem_op* over) {
+          auto* const of = static_cast<abandoned*>(context);
+          tandem_op_release(over);
+          if (--of->left == 0) delete of;
+        },
+        rest);
+  }
+}
+
+/// Once, when all operations are complete.
+inline void work::complete() {
+  const std::lock_guard lock(completion_);
+  if (is_complete_) return;
+  is_complete_ = true;
+  std::exception_ptr failure;
+  for (tandem_op* op : ops_) {
+    tandem_error error = TANDEM_ERROR_INIT;
+    if (tandem_op_test(op, &error) != TANDEM_OK && !failure) failure = exception_of(error);
+    source_ = tandem_op_source(op);
+  }
+  for (const auto& part : parts_) {
+    if (!failure) failure = part->exception();
+  }
+  if (!failure) {
+    try {
+      for (const auto& step : after_) step();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  after_.clear();
+  kept_.clear();
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    const std::lock_guard future_lock(future_mutex_);
+    finish(failure);
+    future = future_;
+  }
+  if (!future) return;
+  if (failure) {
+    future->setErrorIfNeeded(failure);
+  } else {
+    future->markCompleted(c10::IValue(outputs_));
+  }
+}
+
+inline bool work::isCompleted() {
+  for (tandem_op* op : ops_) {
+    if (tandem_op_test(op, nullptr) == TANDEM_IN_PROGRESS) return false;
+  }
+  for (const auto& part : parts_) {
+    if (!part->isCompleted()) return false;
+  }
+  complete();
+  return true;
+}
+
+inline bool work::isSuccess() const {
+  return !exception();
+}
+
+inline std::exception_ptr work::exception() const {
+  const std::lock_guard lock(mutex_);
+  return exception_;
+}
+
+inline bool work::wait(milliseconds timeout) {
+  const bool is_limited = timeout != kNoTimeout && timeout.count() > 0;
+  const auto limit = std::chrono::steady_clock::now() + timeout;
+  for (tandem_op* op : ops_) {
+    const auto left =
+        std::chrono::duration_cast<milliseconds>(limit - std::chrono::steady_clock::now());
+    const std::int64_t most_ms = is_limited ? std::max<std::int64_t>(left.count(), 0) : -1;
+    if (tandem_op_wait(op, most_ms, nullptr) == TANDEM_IN_PROGRESS) {
+      C10_THROW_ERROR(DistBackendError,
+                      c10::str("tandem: ", title_, " is not complete after ", timeout.count(),
+                               " ms: another rank has not joined it yet, or it takes longer"));
+    }
+  }
+  for (const auto& part : parts_) part->wait(timeout);
+  complete();
+  if (const std::exception_ptr failure = exception()) std::rethrow_exception(failure);
+  return true;
+}
+
+/// The object stays alive until the last operation is complete.
+inline void work::watch() {
+  const std::size_t count = ops_.size();
+  if (count == 0) return complete();
+  for (tandem_op* op : ops_) {
+    tandem_op_on_complete(
+        op,
+        [](void* context, tandem_op*) {
+          auto* const self = static_cast<work*>(context);
+          if (++self->watched_ == self->ops_.size()) {
+            self->complete();
+            c10::intrusive_ptr<work>::reclaim(self);
+          }
+        },
+        this);
+  }
+}
+
+inline c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
+  const std::lock_guard lock(future_mutex_);
+  if (future_) return future_;
+  future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  bool is_over = false;
+  std::exception_ptr failure;
+  {
+    const std::lock_guard state(mutex_);
+    is_over = completed_;
+    failure = exception_;
+  }
+  if (is_over) {
+    if (failure) {
+      future_->setError(failure);
+    } else {
+      future_->markCompleted(c10::IValue(outputs_));
+    }
+    return future_;
+  }
+  c10::intrusive_ptr<work>::unsafe_reclaim_from_nonowning(this).release();  // until `watch` is done
+  watch();
+  return future_;
+}
+
+}  // namespace tandem::torch_backend
