@@ -133,6 +133,28 @@ static void messages(void) {
   }
 }
 
+/* Messages of a rank to itself, received before and after they are sent; one receive in between is cancelled. */
+static void own_messages(void) {
+  int32_t received[3] = {-1, -1, -1};
+  tandem_op* in[4];
+  tandem_op* out = NULL;
+  for (int i = 0; i < 3; ++i) OK(tandem_recv(all, HOST_PART(received, i % 2, 1), me, 8, NULL, &in[i], &error), error);
+  tandem_op_cancel(in[1]);
+  FAILS(tandem_op_wait(in[1], -1, &error), error, TANDEM_ERR_CANCELLED, "");
+  tandem_op_release(in[1]);
+  for (int32_t i = 0; i < 3; ++i) {
+    const int32_t value = 50 + i;
+    OK(tandem_send(all, (tandem_buffer){(void*)&value, sizeof value, TANDEM_HOST, 0}, me, 8, NULL, &out, &error), error);
+    finish(out);
+  }
+  finish(in[0]);
+  finish(in[2]);
+  CHECK(received[0] == 51 && received[1] == -1);
+  OK(tandem_recv(all, HOST_PART(received, 2, 1), me, 8, NULL, &in[3], &error), error);
+  finish(in[3]);
+  CHECK(received[2] == 52);
+}
+
 /* More calls at once than a communicator allows to be in progress, released before they are complete. */
 static void many(void) {
   enum { calls = 200 };
@@ -189,8 +211,8 @@ static void mistakes(void) {
   OK(tandem_all_reduce(all, HOST(data), HOST(data), unknown, NULL, &op, &error), error);
   FAILS(tandem_op_wait(op, -1, &error), error, TANDEM_ERR_BAD_INPUT, "type");
   tandem_op_release(op);
-  OK(tandem_recv(all, HOST(data), me, 0, NULL, &op, &error), error);
-  FAILS(tandem_op_wait(op, -1, &error), error, TANDEM_ERR_BAD_INPUT, "is this rank");
+  OK(tandem_recv(all, HOST(data), n, 0, NULL, &op, &error), error);
+  FAILS(tandem_op_wait(op, -1, &error), error, TANDEM_ERR_BAD_INPUT, "no rank");
   tandem_op_release(op);
   FAILS(tandem_comm_create_group(all, (const int32_t[]){(me + 1) % n}, 1, "other", &(tandem_comm*){NULL}, &error), error,
         TANDEM_ERR_BAD_INPUT, "is not a member");
@@ -203,6 +225,9 @@ static void mistakes(void) {
   CHECK(tandem_op_test(op, &error) == TANDEM_IN_PROGRESS);
   FAILS(tandem_op_wait(op, -1, &error), error, TANDEM_ERR_TIMED_OUT, "recv");
   CHECK(error.peer == (me + 1) % n);
+  tandem_op_release(op);
+  OK(tandem_recv(all, HOST(data), me, 9, &quickly, &op, &error), error);
+  FAILS(tandem_op_wait(op, -1, &error), error, TANDEM_ERR_TIMED_OUT, "sent itself no message");
   tandem_op_release(op);
   OK(tandem_recv(all, HOST(data), (me + 1) % n, 9, NULL, &op, &error), error);
   tandem_op_cancel(op);
@@ -223,6 +248,7 @@ int main(void) {
   copies();
   uneven();
   messages();
+  own_messages();
   many();
   groups();
   mistakes();

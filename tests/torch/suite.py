@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Runs PyTorch's own suite for back-ends, torch.testing._internal.distributed.distributed_test, with one back-end.
+"""Runs PyTorch's own suite for back-ends, torch.testing._internal.distributed.distributed_test.
 
-usage: suite.py BACKEND [--ranks N] [--json FILE] [unittest arguments: -k NAME ...]
+usage: suite.py gloo|tandem [--ranks N] [--json FILE] [unittest arguments: -k NAME ...]
 
-With --json, the outcome of every test: "ok", "skipped: REASON", "failed". suite_compare.py compares two such files.
+"tandem" means the tests that gloo gets, with Tandem taking gloo's place (TANDEM_TAKE_OVER=gloo): under its own name most of
+them would be skipped, because the suite lists the back-ends that it knows. With --json, the outcome of every test: "ok",
+"skipped: REASON", "failed".
 """
 
 import argparse
@@ -14,13 +16,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
-# Features of the suite's table that a back-end of another name does not have by default.
-FEATURES = ("plugin", "ddp", "subgroup")
-
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("backend")
+    parser.add_argument("backend", choices=("gloo", "tandem"))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--json", type=Path)
     return parser.parse_known_args()
@@ -30,7 +29,9 @@ def prepare(backend, ranks):
     folder = Path(os.environ.get("TEMP_DIR") or tempfile.mkdtemp(prefix="tandem-suite-"))
     for name in ("barrier", "test_dir", "init_dir"):
         (folder / name).mkdir(exist_ok=True)
-    os.environ.update({"BACKEND": backend, "WORLD_SIZE": str(ranks), "TEMP_DIR": str(folder)})
+    os.environ.update({"BACKEND": "gloo", "WORLD_SIZE": str(ranks), "TEMP_DIR": str(folder)})
+    if backend == "tandem":
+        os.environ["TANDEM_TAKE_OVER"] = "gloo"
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     # The suite names the file itself; each test meets there.
@@ -63,14 +64,9 @@ class Outcomes(unittest.TextTestResult):
         self._put(test, "ok")
 
 
-def make_case(backend):
+def make_case():
     """The class that unittest runs; in the spawned ranks, too, which import this file."""
-    from torch.testing._internal.common_distributed import DistTestCases
     from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
-
-    if backend == "tandem":
-        for feature in FEATURES:
-            DistTestCases.backend_feature.setdefault(feature, set()).add(backend)
 
     class TestDistBackendWithSpawn(TestDistBackend, DistributedTest._DistTestBase):
         def setUp(self):
@@ -87,11 +83,7 @@ if options:
     prepare(options.backend, options.ranks)
 import torch  # noqa: E402, F401: loads the back-end, and reads the environment set above
 
-if os.environ.get("TANDEM_PYTHON_PATH"):  # a checkout that is not installed
-    sys.path.insert(0, os.environ["TANDEM_PYTHON_PATH"])
-    import tandem.distributed
-    tandem.distributed.register()
-TestDistBackendWithSpawn = make_case(os.environ["BACKEND"])
+TestDistBackendWithSpawn = make_case()
 
 if __name__ == "__main__":
     class Runner(unittest.TextTestRunner):

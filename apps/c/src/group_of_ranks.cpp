@@ -17,7 +17,8 @@ group_of_ranks::group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<c
       ranks_(std::move(ranks)),
       rank_(ranks_->rank()),
       size_(ranks_->size()),
-      backend_text_(ranks_->backend().text) {}
+      backend_text_(ranks_->backend().text),
+      own_changed_(ranks_->get_executor()) {}
 
 progress& group_of_ranks::loop() const noexcept {
   return job_->loop();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tandem/async.hpp>
 #include <tandem/communicator.hpp>
 #include <vector>
 
@@ -36,8 +37,17 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   /// The failure that ended it; null while it is usable.
   const std::exception_ptr& ended_by() const noexcept { return ended_by_; }
 
-  /// A message that a receive from any source has received beyond the one that it returns.
   using message = std::vector<std::byte>;
+  /// Messages of this rank to itself with one tag.
+  struct own_messages {
+    std::deque<message> sent;
+    std::deque<std::uint64_t> receives;  ///< that wait, in the order in which they have started
+    std::uint64_t next_receive = 0;
+  };
+  own_messages& own(int tag) { return own_messages_[tag]; }
+  async_condition& own_changed() noexcept { return own_changed_; }
+
+  /// A message that a receive from any source has received beyond the one that it returns.
   std::optional<message> take_early_message(int from, int tag);
   void keep_early_message(int from, int tag, message text);
 
@@ -58,6 +68,8 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   int collectives_running_ = 0;
   std::exception_ptr ended_by_;
   std::map<std::pair<int, int>, std::deque<message>> early_messages_;  ///< by rank and tag
+  std::map<int, own_messages> own_messages_;                           ///< by tag
+  async_condition own_changed_;
 };
 
 /// Receives the first message with that tag of any other rank; sets `bytes` and `source` of `op`.
@@ -69,9 +81,14 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
 asio::awaitable<void> receive_from_any(std::shared_ptr<group_of_ranks> among, mutable_view into,
                                        int tag, operation_state& op);
 
-/// Receives from one rank, also a message that `receive_from_any` has kept.
+/// Receives from one rank, which may be this one; also a message that `receive_from_any` has kept.
 asio::awaitable<void> receive_from(std::shared_ptr<group_of_ranks> among, mutable_view into,
                                    int from, int tag, operation_state& op);
+
+/// Sends to one rank; a message to this rank is copied, and complete at once.
+/// @par Errors thrown: `errc::unsupported_memory` for device memory sent to this rank.
+asio::awaitable<void> send_to(std::shared_ptr<group_of_ranks> among, const_view message, int to,
+                              int tag);
 
 }  // namespace tandem::c
 

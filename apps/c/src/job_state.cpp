@@ -51,6 +51,7 @@ std::exception_ptr cancelled(std::string why) {
 
 asio::awaitable<void> job_state::join(std::shared_ptr<job_state> self, join_request how) {
   self->who_ = how.who;
+  self->operation_timeout_ = how.options.operation_timeout;
   self->store_ = co_await store::meet(how.who, how.options);
   self->fabric_ = co_await mixed::make_fabric(self->store_, how.options);
   // All ranks wrap the fabric, or none does.

@@ -46,6 +46,7 @@ class job_state : public std::enable_shared_from_this<job_state> {
   progress& loop() const noexcept { return loop_; }
   int rank() const noexcept { return who_.rank; }
   int size() const noexcept { return who_.size; }
+  std::chrono::milliseconds operation_timeout() const noexcept { return operation_timeout_; }
 
   // On the loop.
 
@@ -68,6 +69,7 @@ class job_state : public std::enable_shared_from_this<job_state> {
 
   progress& loop_;
   launch_info who_;
+  std::chrono::milliseconds operation_timeout_{};
   std::shared_ptr<store> store_;
   std::unique_ptr<fabric> fabric_;
   std::shared_ptr<group_of_ranks> world_;

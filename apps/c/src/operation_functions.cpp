@@ -202,10 +202,8 @@ tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, 
                           const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start(comm, "tandem_send", call, op, error, ordering::point_to_point,
                [&](const shared_group& g) {
-                 return [g, view = view_of(message), to,
-                         at = checked_tag("tandem_send", tag)](operation_state&) {
-                   return g->ranks().send(to, view, static_cast<std::uint16_t>(at));
-                 };
+                 return [g, view = view_of(message), to, at = checked_tag("tandem_send", tag)](
+                            operation_state&) { return send_to(g, view, to, at); };
                });
 }
 

@@ -6,7 +6,6 @@ import functools
 import os
 import re
 import threading
-import weakref
 
 NAME = "tandem"
 DEVICES = ["cpu", "cuda"]
@@ -14,7 +13,6 @@ DEVICES = ["cpu", "cuda"]
 _lock = threading.Lock()
 _module = None
 _failure = None  # why the back-end could not be registered
-_world = None    # weak reference to the back-end of the default group
 _jobs_made = 0
 
 
@@ -30,33 +28,23 @@ def _glue():
 def create(options, backend_options=None):
     """Makes the back-end of a process group: called by torch.distributed. `backend_options`, those of another
     back-end where "nccl" was taken over, are ignored."""
-    global _world, _jobs_made
+    global _jobs_made
+    glue = _glue()
     members = list(options.global_ranks_in_group)
-    world = _world() if _world is not None else None
+    world = glue.world()
     if members and world is not None:
-        ranks = [_ranks_of_world(world).index(rank) for rank in members]
-        return world.create_group(ranks, options.group_id, options.timeout)
-    _jobs_made += 1
-    made = _glue().create_job(options.store, options.group_rank, options.group_size, options.timeout,
-                              f"tandem/{options.group_id}/{_jobs_made if not members else 0}")
+        return world.create_group(members, options.group_id, options.timeout)
     if not members:
-        _world = weakref.ref(made)
-    _all.add(made)
-    return made
-
-
-def _ranks_of_world(world):
-    return list(range(world.size()))
-
-
-_all = weakref.WeakSet()
+        _jobs_made += 1
+    name = f"tandem/{options.group_id}/{_jobs_made if not members else 'part'}"
+    return glue.create_job(options.store, options.group_rank, options.group_size, options.timeout, name, not members)
 
 
 @atexit.register
 def _leave():
     """Leaves all jobs in an orderly way, so that the other ranks do not take this one for lost."""
-    for each in list(_all):
-        each.leave()
+    if _module is not None:
+        _module.leave_all()
 
 
 def _allow_monitored_barrier(dist):

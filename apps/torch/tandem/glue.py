@@ -56,7 +56,7 @@ def command(torch, compiler, to):
     abi = int(torch.compiled_with_cxx11_abi())
     root = Path(torch.__file__).parent / "include"
     folders = [root, root / "torch/csrc/api/include", sysconfig.get_paths()["include"]]
-    return [compiler, "-O2", "-std=c++20" if torch_version(torch) >= (2, 10) else "-std=c++17", "-shared", "-fPIC",
+    return [compiler, "-O2", "-std=c++20", "-shared", "-fPIC",
             "-fvisibility=hidden", "-DTORCH_EXTENSION_NAME=_tandem_backend", f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
             f"-I{header()}", *(part for folder in folders for part in ("-isystem", str(folder))),
             str(HERE / "backend" / "module.cpp"), "-o", str(to), f"-L{root.parent / 'lib'}", f"-Wl,-rpath,{root.parent / 'lib'}",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -60,6 +61,7 @@ class backend final : public c10d::Backend {
     comm_ = nullptr;
     job_.reset();
   }
+  bool is_in_job() const noexcept { return job_ != nullptr; }
   std::string describe() const {
     std::string text(256, '\0');
     tandem_comm_describe(comm(), text.data(), text.size());
@@ -164,6 +166,38 @@ class backend final : public c10d::Backend {
   std::atomic<std::uint64_t> calls_{0};
   std::uint64_t barriers_ = 0;
   std::optional<std::vector<c10::intrusive_ptr<work>>> coalesced_;
+};
+
+/// The process's groups that joined a job of their own.
+class groups {
+ public:
+  static groups& all() {
+    static groups& only = *new groups;
+    return only;
+  }
+  void add(const c10::intrusive_ptr<backend>& made, bool is_world) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(made_, [](const auto& each) { return each.expired(); });
+    made_.emplace_back(made);
+    if (is_world) world_ = c10::weak_intrusive_ptr<backend>(made);
+  }
+  /// The default group, while it is in a job; else null.
+  c10::intrusive_ptr<backend> world() {
+    const std::lock_guard lock(mutex_);
+    c10::intrusive_ptr<backend> found = world_ ? world_->lock() : nullptr;
+    return found && found->is_in_job() ? found : nullptr;
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& each : made_) {
+      if (const auto group = each.lock()) group->leave();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<c10::weak_intrusive_ptr<backend>> made_;
+  std::optional<c10::weak_intrusive_ptr<backend>> world_;
 };
 
 }  // namespace tandem::torch_backend

@@ -16,17 +16,21 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("create_group", &backend::create_group, py::arg("ranks"), py::arg("name"),
            py::arg("timeout"), release_gil())
       .def("describe", &backend::describe)
-      .def("leave", &backend::leave, release_gil())
       .def("perform_nocolor_split", [](backend&, const at::Device&) {});
   m.def(
       "create_job",
       [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, milliseconds timeout,
-         const std::string& name) {
-        return c10::make_intrusive<backend>(
-            std::make_shared<job>(*store, rank, size, timeout, name), timeout);
+         const std::string& name, bool is_world) {
+        auto of = std::make_shared<job>(*store, rank, size, timeout, name);
+        auto made = c10::make_intrusive<backend>(std::move(of), timeout);
+        groups::all().add(made, is_world);
+        return made;
       },
       py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"),
-      release_gil());
+      py::arg("is_world"), release_gil());
+  m.def("world", [] { return groups::all().world(); });
+  m.def(
+      "leave_all", [] { groups::all().leave(); }, release_gil());
   m.attr("abi_version") = TANDEM_ABI_VERSION;
   m.attr("library_abi_version") = tandem_abi_version();
   m.attr("version") = tandem_version();

@@ -31,15 +31,15 @@ class monitored_barrier {
     const int size = tandem_comm_size(among_);
     std::string missing;
     for (int peer = 1; peer < size; ++peer) {
-      const auto left = limit - std::chrono::steady_clock::now();
-      if (arrived(tandem_recv, peer, std::chrono::duration_cast<milliseconds>(left))) continue;
+      const auto left =
+          std::chrono::duration_cast<milliseconds>(limit - std::chrono::steady_clock::now());
+      if (left.count() <= 0 && !wait_for_all) fail("Rank 0 timed out in monitoredBarrier", timeout);
+      if (arrived(tandem_recv, peer, left)) continue;
+      if (!wait_for_all) fail(c10::str("Rank ", peer, " failed to pass monitoredBarrier"), timeout);
       missing += (missing.empty() ? "" : ", ") + std::to_string(peer);
-      if (!wait_for_all) break;
     }
     if (!missing.empty()) {
-      C10_THROW_ERROR(DistBackendError,
-                      c10::str("[Rank 0]: Ranks ", missing, " failed to pass monitoredBarrier in ",
-                               timeout.count(), " ms; ", error_.text));
+      fail(c10::str("Ranks ", missing, " failed to pass monitoredBarrier"), timeout);
     }
     for (int peer = 1; peer < size; ++peer) arrived(tandem_send, peer, timeout);
   }
@@ -47,6 +47,11 @@ class monitored_barrier {
  private:
   using function = tandem_status (*)(tandem_comm*, tandem_buffer, std::int32_t, std::int32_t,
                                      const tandem_call*, tandem_op**, tandem_error*);
+
+  [[noreturn]] void fail(const std::string& what, milliseconds timeout) const {
+    C10_THROW_ERROR(DistBackendError,
+                    c10::str("[Rank 0]: ", what, " in ", timeout.count(), " ms; ", error_.text));
+  }
 
   /// Exchanges an empty message.
   bool arrived(function send_or_recv, int peer, milliseconds timeout) {

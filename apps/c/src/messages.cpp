@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "group_of_ranks.hpp"
+#include "job_state.hpp"
 
 namespace tandem::c {
 namespace {
@@ -118,12 +119,64 @@ asio::awaitable<void> receive_from_any(std::shared_ptr<group_of_ranks> among, mu
   deliver(first->text, first->from, into, op);
 }
 
+namespace {
+
+error no_device_memory(const char* call) {
+  return error(errc::unsupported_memory,
+               std::string(call) + ": a message of a rank to itself is in device memory",
+               "copy it on the device");
+}
+
+/// Receives in the order in which they start.
+asio::awaitable<void> receive_from_self(std::shared_ptr<group_of_ranks> among, mutable_view into,
+                                        int tag, operation_state& op) {
+  if (into.kind != memory_kind::host) throw no_device_memory("recv");
+  group_of_ranks::own_messages& own = among->own(tag);
+  const std::uint64_t turn = own.next_receive++;
+  own.receives.push_back(turn);
+  std::exception_ptr cancelled;
+  try {
+    while (own.receives.front() != turn || own.sent.empty()) {
+      co_await among->own_changed().wait();
+    }
+  } catch (...) {
+    cancelled = std::current_exception();
+  }
+  std::erase(own.receives, turn);
+  among->own_changed().notify_all();
+  if (cancelled) std::rethrow_exception(cancelled);
+  const group_of_ranks::message text = std::move(own.sent.front());
+  own.sent.pop_front();
+  deliver(text, among->rank(), into, op);
+}
+
+}  // namespace
+
 asio::awaitable<void> receive_from(std::shared_ptr<group_of_ranks> among, mutable_view into,
                                    int from, int tag, operation_state& op) {
+  if (from == among->rank()) {
+    asio::awaitable<void> receive = receive_from_self(among, into, tag, op);
+    const auto limit = op.timeout.value_or(among->job()->operation_timeout());
+    co_await with_deadline(limit, std::move(receive), "recv: waiting for a message",
+                           "this rank has sent itself no message with that tag");
+    co_return;
+  }
   if (const auto early = among->take_early_message(from, tag))
     co_return deliver(*early, from, into, op);
   op.bytes = co_await among->ranks().recv(from, into, static_cast<std::uint16_t>(tag));
   op.source = from;
+}
+
+asio::awaitable<void> send_to(std::shared_ptr<group_of_ranks> among, const_view message, int to,
+                              int tag) {
+  if (to != among->rank()) {
+    co_await among->ranks().send(to, message, static_cast<std::uint16_t>(tag));
+    co_return;
+  }
+  if (message.kind != memory_kind::host) throw no_device_memory("send");
+  const auto* const first = static_cast<const std::byte*>(message.data);
+  among->own(tag).sent.emplace_back(first, first + message.bytes);
+  among->own_changed().notify_all();
 }
 
 }  // namespace tandem::c
