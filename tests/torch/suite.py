@@ -65,13 +65,14 @@ class Outcomes(unittest.TextTestResult):
 
 
 def make_case():
-    """The class that unittest runs; in the spawned ranks, too, which import this file."""
+    """The class that unittest runs; also for `-k` and the names that unittest prints."""
     from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
 
     class TestDistBackendWithSpawn(TestDistBackend, DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()
-            self._spawn_processes()
+            # Not spawned: importing torch would take most of the time of each rank.
+            self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
     TestDistBackendWithSpawn.__module__ = __name__
     TestDistBackendWithSpawn.__qualname__ = "TestDistBackendWithSpawn"

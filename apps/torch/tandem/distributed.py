@@ -14,6 +14,7 @@ _lock = threading.Lock()
 _module = None
 _failure = None  # why the back-end could not be registered
 _jobs_made = 0
+_shown = NAME    # the name that the group that is being made has for its script
 
 
 def _glue():
@@ -37,7 +38,7 @@ def create(options, backend_options=None):
     if not members:
         _jobs_made += 1
     name = f"tandem/{options.group_id}/{_jobs_made if not members else 'part'}"
-    return glue.create_job(options.store, options.group_rank, options.group_size, options.timeout, name, not members)
+    return glue.create_job(options.store, options.group_rank, options.group_size, options.timeout, name, not members, _shown)
 
 
 @atexit.register
@@ -91,6 +92,19 @@ def renamed(backend, names, defaults):
     return replaced if replaced != text else backend
 
 
+def _show_as(c10d, group, name):
+    """Scripts that ask which back-end a group has get the name that they know."""
+    if group not in c10d._world.pg_map:
+        return
+    c10d._world.pg_map[group] = (c10d.Backend(str(name)), c10d._world.pg_map[group][1])
+    kind = c10d.Backend.backend_type_map.get(str(name).lower())
+    for device in group._device_types if kind is not None else ():
+        made = group._get_backend(device)
+        if type(made).__module__ == "_tandem_backend":
+            group._register_backend(device, kind, made)
+            group._set_default_backend(kind)
+
+
 def _take_over(dist, names):
     from torch.distributed import distributed_c10d as c10d
 
@@ -98,15 +112,20 @@ def _take_over(dist, names):
 
     @functools.wraps(make)
     def helper(group_size, group_rank, global_ranks_in_group, backend, *rest, **named):
+        global _shown
         defaults = {device: name for device, name in c10d.Backend.default_device_backend_map.items()
                     if device in DEVICES}
         used = renamed(backend, names, defaults)
-        group, store = make(group_size, group_rank, global_ranks_in_group,
-                            used if used is backend else c10d.Backend(used) if ":" not in used else used, *rest, **named)
-        if group in c10d._world.pg_map and str(used) != str(backend):
-            # Scripts ask which back-end a group has.
-            shown = str(backend) if str(backend).lower() not in ("undefined", "none") else sorted(names)[-1]
-            c10d._world.pg_map[group] = (c10d.Backend(shown) if ":" not in shown else shown, c10d._world.pg_map[group][1])
+        if used is backend:
+            return make(group_size, group_rank, global_ranks_in_group, backend, *rest, **named)
+        asked = str(backend).lower() if backend is not None else "undefined"
+        _shown = next((name for name in ("nccl", "gloo") if name in names and (name in asked or asked == "undefined")), NAME)
+        try:
+            group, store = make(group_size, group_rank, global_ranks_in_group,
+                                c10d.Backend(used) if ":" not in used else used, *rest, **named)
+            _show_as(c10d, group, backend if ":" not in asked and asked != "undefined" else _shown)
+        finally:
+            _shown = NAME
         return group, store
 
     c10d._new_process_group_helper = helper

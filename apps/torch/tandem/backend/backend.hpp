@@ -24,18 +24,21 @@ using work_ptr = c10::intrusive_ptr<c10d::Work>;
 class backend final : public c10d::Backend {
  public:
   /// All ranks of a job.
-  backend(std::shared_ptr<job> of, milliseconds timeout)
+  /// @param name  of the back-end, as scripts and profiles see it
+  backend(std::shared_ptr<job> of, milliseconds timeout, std::string name)
       : Backend(tandem_job_rank(of->get()), tandem_job_size(of->get())),
         job_(std::move(of)),
         comm_(tandem_job_world(job_->get())),
-        timeout_(timeout) {}
+        timeout_(timeout),
+        name_(std::move(name)) {}
   /// Some of them; owns `comm`.
-  backend(std::shared_ptr<job> of, tandem_comm* comm, milliseconds timeout)
+  backend(std::shared_ptr<job> of, tandem_comm* comm, milliseconds timeout, std::string name)
       : Backend(tandem_comm_rank(comm), tandem_comm_size(comm)),
         job_(std::move(of)),
         comm_(comm),
         is_part_(true),
-        timeout_(timeout) {}
+        timeout_(timeout),
+        name_(std::move(name)) {}
   ~backend() override { leave(); }
 
   /// A group of these ranks of this one; null on other ranks.
@@ -48,7 +51,7 @@ class backend final : public c10d::Backend {
     check(tandem_comm_create_group(comm(), members.data(), members.size(), name.c_str(), &made,
                                    &error),
           error);
-    return c10::make_intrusive<backend>(job_, made, timeout);
+    return c10::make_intrusive<backend>(job_, made, timeout, name_);
   }
   // Virtual since PyTorch 2.8.
   void abort() {
@@ -68,9 +71,9 @@ class backend final : public c10d::Backend {
     return text.c_str();
   }
 
-  const std::string getBackendName() const override { return "tandem"; }
+  const std::string getBackendName() const override { return name_; }
   c10::intrusive_ptr<Options> getBackendOptions() override {
-    return c10::make_intrusive<Options>("tandem", timeout_);
+    return c10::make_intrusive<Options>(name_, timeout_);
   }
   bool supportsSplitting() const override { return true; }
   bool supportsCoalescing() const override { return true; }
@@ -131,7 +134,8 @@ class backend final : public c10d::Backend {
   c10::intrusive_ptr<work> make(OpType what, const char* title, const tensors& inputs,
                                 tensors outputs) {
     ++calls_;
-    return c10::make_intrusive<work>(getRank(), what, title, inputs, std::move(outputs));
+    const char* const shown = interned(name_ + ":" + title);
+    return c10::make_intrusive<work>(getRank(), what, shown, inputs, std::move(outputs));
   }
   /// Starts an operation for `into`: `function` of tandem.h with these arguments, and the call's.
   template <class Function, class... Arguments>
@@ -163,6 +167,7 @@ class backend final : public c10d::Backend {
   tandem_comm* comm_;
   const bool is_part_ = false;
   milliseconds timeout_;
+  const std::string name_;  ///< "tandem", or that of a back-end whose place it has taken
   std::atomic<std::uint64_t> calls_{0};
   std::uint64_t barriers_ = 0;
   std::optional<std::vector<c10::intrusive_ptr<work>>> coalesced_;

@@ -13,7 +13,7 @@ inline work_ptr backend::gather(std::vector<tensors>& outputs, tensors& inputs,
   TORCH_CHECK_VALUE(
       outputs.size() == (is_root ? 1u : 0u), "tandem: gather: expected ",
       is_root ? "one list of outputs at the root" : "no outputs at other ranks than the root");
-  auto made = make(OpType::GATHER, "tandem:gather", inputs, is_root ? outputs.front() : tensors());
+  auto made = make(OpType::GATHER, "gather", inputs, is_root ? outputs.front() : tensors());
   const Tensor from = dense(input);
   made->keep(from);
   tandem_buffer all{nullptr, 0, TANDEM_HOST, 0};
@@ -40,8 +40,7 @@ inline work_ptr backend::scatter(tensors& outputs, std::vector<tensors>& inputs,
   TORCH_CHECK_VALUE(
       inputs.size() == (is_root ? 1u : 0u), "tandem: scatter: expected ",
       is_root ? "one list of inputs at the root" : "no inputs at other ranks than the root");
-  auto made =
-      make(OpType::SCATTER, "tandem:scatter", is_root ? inputs.front() : tensors(), outputs);
+  auto made = make(OpType::SCATTER, "scatter", is_root ? inputs.front() : tensors(), outputs);
   const Tensor into =
       is_writable_in_place(output) ? output : at::empty(output.sizes(), output.options());
   made->keep(into);
@@ -74,7 +73,7 @@ inline work_ptr backend::reduce_scatter(tensors& outputs, std::vector<tensors>& 
                     " elements, the input for this rank ",
                     list[static_cast<std::size_t>(getRank())].numel());
   const tandem_reduction how = reduction_of(opts.reduceOp, output);
-  auto made = make(OpType::REDUCE_SCATTER, "tandem:reduce_scatter", list, outputs);
+  auto made = make(OpType::REDUCE_SCATTER, "reduce_scatter", list, outputs);
   const Tensor from = joined(list);
   const Tensor into =
       is_writable_in_place(output) ? output : at::empty(output.sizes(), output.options());
@@ -107,7 +106,7 @@ inline void backend::start_reduce_scatter_base(work& into, const Tensor& output,
 
 inline work_ptr backend::_reduce_scatter_base(Tensor& output, Tensor& input,
                                               const c10d::ReduceScatterOptions& opts) {
-  auto made = make(OpType::_REDUCE_SCATTER_BASE, "tandem:_reduce_scatter_base", {input}, {output});
+  auto made = make(OpType::_REDUCE_SCATTER_BASE, "reduce_scatter", {input}, {output});
   start_reduce_scatter_base(*made, output, input, opts.reduceOp, opts.timeout);
   return give(made);
 }
@@ -117,7 +116,7 @@ inline work_ptr backend::reduce_scatter_tensor_coalesced(tensors& outputs, tenso
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(),
                     "tandem: reduce_scatter_tensor_coalesced: ", outputs.size(), " outputs for ",
                     inputs.size(), " inputs");
-  auto made = make(OpType::COALESCED, "tandem:reduce_scatter_tensor_coalesced", inputs, outputs);
+  auto made = make(OpType::COALESCED, "reduce_scatter", inputs, outputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     start_reduce_scatter_base(*made, outputs[i], inputs[i], opts.reduceOp, opts.timeout);
   }
@@ -154,7 +153,7 @@ inline work_ptr backend::alltoall_base(Tensor& output, Tensor& input,
   check_tensor("all_to_all_single", output);
   check_tensor("all_to_all_single", input);
   check_same_type("all_to_all_single", output, input);
-  auto made = make(OpType::ALLTOALL_BASE, "tandem:all_to_all", {input}, {output});
+  auto made = make(OpType::ALLTOALL_BASE, "all_to_all", {input}, {output});
   const Tensor from = dense(input);
   const Tensor into =
       is_writable_in_place(output) ? output : at::empty(output.sizes(), output.options());
@@ -173,7 +172,7 @@ inline work_ptr backend::alltoall(tensors& outputs, tensors& inputs,
   check_list("all_to_all", outputs);
   check_list("all_to_all", inputs);
   check_same_type("all_to_all", outputs.front(), inputs.front());
-  auto made = make(OpType::ALLTOALL, "tandem:all_to_all", inputs, outputs);
+  auto made = make(OpType::ALLTOALL, "all_to_all", inputs, outputs);
   const Tensor from = joined(inputs);
   const Tensor into = joined_memory(outputs);
   made->keep({from, into});

@@ -13,7 +13,7 @@ inline void check_tag(int tag) {
 inline work_ptr backend::send(tensors& data, int to, int tag) {
   const Tensor& t = only_one("send", data);
   check_tag(tag);
-  auto made = make(OpType::SEND, "tandem:send", data, data);
+  auto made = make(OpType::SEND, "send", data, data);
   const Tensor used = dense(t);
   made->keep(used);
   start(*made, c10d::kUnsetTimeout, tandem_send, buffer_of(used), to, tag);
@@ -23,7 +23,7 @@ inline work_ptr backend::send(tensors& data, int to, int tag) {
 inline work_ptr backend::recv(tensors& data, int from, int tag) {
   const Tensor& t = only_one("recv", data);
   check_tag(tag);
-  auto made = make(OpType::RECV, "tandem:recv", data, data);
+  auto made = make(OpType::RECV, "recv", data, data);
   const Tensor used = dense(t);
   made->keep(used);
   if (!is_writable_in_place(t)) made->after([t, used] { t.copy_(used); });
@@ -34,7 +34,7 @@ inline work_ptr backend::recv(tensors& data, int from, int tag) {
 inline work_ptr backend::recvAnysource(tensors& data, int tag) {
   const Tensor& t = only_one("recv", data);
   check_tag(tag);
-  auto made = make(OpType::RECVANYSOURCE, "tandem:recv_any_source", data, data);
+  auto made = make(OpType::RECVANYSOURCE, "recvAnySource", data, data);
   const Tensor used = dense(t);
   made->keep(used);
   if (!is_writable_in_place(t)) made->after([t, used] { t.copy_(used); });
@@ -44,7 +44,7 @@ inline work_ptr backend::recvAnysource(tensors& data, int tag) {
 }
 
 inline work_ptr backend::barrier(const c10d::BarrierOptions& opts) {
-  auto made = make(OpType::BARRIER, "tandem:barrier", {}, {});
+  auto made = make(OpType::BARRIER, "barrier", {}, {});
   start(*made, opts.timeout, tandem_barrier);
   return give(made);
 }

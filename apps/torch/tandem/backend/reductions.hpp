@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backend.hpp"
+#include "sparse.hpp"
 
 namespace tandem::torch_backend {
 
@@ -17,15 +18,15 @@ inline work_ptr backend::endCoalescing() {
   TORCH_CHECK(coalesced_, "tandem: endCoalescing without startCoalescing");
   const auto parts = std::move(*coalesced_);
   coalesced_.reset();
-  auto all = c10::make_intrusive<work>(getRank(), OpType::COALESCED, "tandem:coalesced", tensors(),
-                                       tensors());
+  auto all =
+      c10::make_intrusive<work>(getRank(), OpType::COALESCED, "coalesced", tensors(), tensors());
   for (const auto& part : parts) all->add(part);
   return all;
 }
 
 inline work_ptr backend::broadcast(tensors& data, const c10d::BroadcastOptions& opts) {
   const Tensor& t = only_one("broadcast", data);
-  auto made = make(OpType::BROADCAST, "tandem:broadcast", data, data);
+  auto made = make(OpType::BROADCAST, "broadcast", data, data);
   const Tensor used = dense(t);
   made->keep(used);
   if (used.data_ptr() != t.data_ptr() || !is_writable_in_place(t))
@@ -45,8 +46,15 @@ inline void backend::start_all_reduce(work& into, const Tensor& data, const c10d
 }
 
 inline work_ptr backend::allreduce(tensors& data, const c10d::AllreduceOptions& opts) {
+  if (data.size() == 1 && data.front().is_sparse()) {
+    TORCH_CHECK_VALUE(opts.reduceOp == c10d::ReduceOp::SUM,
+                      "tandem: all_reduce: sparse tensors have sums only");
+    auto made = make(OpType::_ALLREDUCE_SPARSE, "sparse_all_reduce", data, data);
+    sparse_all_reduce(comm(), data.front(), call_for(opts.timeout));
+    return give(made);
+  }
   const Tensor& t = only_one("all_reduce", data);
-  auto made = make(OpType::ALLREDUCE, "tandem:all_reduce", data, data);
+  auto made = make(OpType::ALLREDUCE, "all_reduce", data, data);
   start_all_reduce(*made, t, opts.reduceOp, opts.timeout);
   return give(made);
 }
@@ -54,7 +62,7 @@ inline work_ptr backend::allreduce(tensors& data, const c10d::AllreduceOptions& 
 inline work_ptr backend::allreduce_coalesced(tensors& data,
                                              const c10d::AllreduceCoalescedOptions& opts) {
   for (const Tensor& t : data) check_tensor("all_reduce_coalesced", t);
-  auto made = make(OpType::ALLREDUCE_COALESCED, "tandem:all_reduce_coalesced", data, data);
+  auto made = make(OpType::ALLREDUCE_COALESCED, "all_reduce", data, data);
   for (const Tensor& t : data) start_all_reduce(*made, t, opts.reduceOp, opts.timeout);
   return give(made);
 }
@@ -62,7 +70,7 @@ inline work_ptr backend::allreduce_coalesced(tensors& data,
 inline work_ptr backend::reduce(tensors& data, const c10d::ReduceOptions& opts) {
   const Tensor& t = only_one("reduce", data);
   const tandem_reduction how = reduction_of(opts.reduceOp, t);
-  auto made = make(OpType::REDUCE, "tandem:reduce", data, data);
+  auto made = make(OpType::REDUCE, "reduce", data, data);
   const Tensor used = dense(t);
   made->keep(used);
   if (!is_writable_in_place(t) && opts.rootRank == getRank())
@@ -93,7 +101,7 @@ inline work_ptr backend::allgather(std::vector<tensors>& outputs, tensors& input
                                    const c10d::AllgatherOptions& opts) {
   const Tensor& input = only_one("all_gather", inputs);
   TORCH_CHECK_VALUE(outputs.size() == 1, "tandem: all_gather: expected one list of outputs");
-  auto made = make(OpType::ALLGATHER, "tandem:all_gather", inputs, outputs.front());
+  auto made = make(OpType::ALLGATHER, "all_gather", inputs, outputs.front());
   start_all_gather(*made, outputs.front(), input, opts.timeout);
   return give(made);
 }
@@ -108,8 +116,7 @@ inline work_ptr backend::allgather_coalesced(std::vector<tensors>& outputs, tens
                       of_rank.size(), " outputs for ", inputs.size(), " inputs");
     flat.insert(flat.end(), of_rank.begin(), of_rank.end());
   }
-  auto made =
-      make(OpType::ALLGATHER_COALESCED, "tandem:all_gather_coalesced", inputs, std::move(flat));
+  auto made = make(OpType::ALLGATHER_COALESCED, "all_gather", inputs, std::move(flat));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     tensors of_input;
     for (const tensors& of_rank : outputs) of_input.push_back(of_rank[i]);
@@ -136,7 +143,7 @@ inline void backend::start_all_gather_base(work& into, const Tensor& output, con
 
 inline work_ptr backend::_allgather_base(Tensor& output, Tensor& input,
                                          const c10d::AllgatherOptions& opts) {
-  auto made = make(OpType::_ALLGATHER_BASE, "tandem:_all_gather_base", {input}, {output});
+  auto made = make(OpType::_ALLGATHER_BASE, "all_gather", {input}, {output});
   start_all_gather_base(*made, output, input, opts.timeout);
   return give(made);
 }
@@ -146,7 +153,7 @@ inline work_ptr backend::allgather_into_tensor_coalesced(tensors& outputs, tenso
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(),
                     "tandem: all_gather_into_tensor_coalesced: ", outputs.size(), " outputs for ",
                     inputs.size(), " inputs");
-  auto made = make(OpType::COALESCED, "tandem:all_gather_into_tensor_coalesced", inputs, outputs);
+  auto made = make(OpType::COALESCED, "all_gather", inputs, outputs);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     start_all_gather_base(*made, outputs[i], inputs[i], opts.timeout);
   return give(made);
