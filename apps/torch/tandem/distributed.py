@@ -96,13 +96,8 @@ def _show_as(c10d, group, name):
     """Scripts that ask which back-end a group has get the name that they know."""
     if group not in c10d._world.pg_map:
         return
+    # Not in C++, where PyTorch takes a group that is called gloo for an object of its own class (reducer's logger.cpp).
     c10d._world.pg_map[group] = (c10d.Backend(str(name)), c10d._world.pg_map[group][1])
-    kind = c10d.Backend.backend_type_map.get(str(name).lower())
-    for device in group._device_types if kind is not None else ():
-        made = group._get_backend(device)
-        if type(made).__module__ == "_tandem_backend":
-            group._register_backend(device, kind, made)
-            group._set_default_backend(kind)
 
 
 def _take_over(dist, names):

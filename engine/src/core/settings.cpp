@@ -14,21 +14,22 @@ namespace {
 
 constexpr auto secret_variable = "TANDEM_SECRET";
 
-/// Variables of launchers, which are not options; `TANDEM_RUN_` is a prefix of several.
-constexpr std::array<std::string_view, 7> launch_variables{
-    "TANDEM_RANK",       "TANDEM_SIZE", "TANDEM_LOCAL_RANK", "TANDEM_LOCAL_SIZE",
-    "TANDEM_RENDEZVOUS", "TANDEM_JOB",  secret_variable};
+/// Variables of launchers and of the back-end for PyTorch, which are not options; `TANDEM_RUN_` is
+/// a prefix of several.
+constexpr std::array<std::string_view, 10> other_variables{
+    "TANDEM_RANK", "TANDEM_SIZE",   "TANDEM_LOCAL_RANK", "TANDEM_LOCAL_SIZE", "TANDEM_RENDEZVOUS",
+    "TANDEM_JOB",  secret_variable, "TANDEM_TAKE_OVER",  "TANDEM_LIBRARY",    "TANDEM_CACHE"};
 
 bool known_variable(std::string_view variable) {
   return variable.starts_with("TANDEM_RUN_") ||
-         std::find(launch_variables.begin(), launch_variables.end(), variable) !=
-             launch_variables.end() ||
+         std::find(other_variables.begin(), other_variables.end(), variable) !=
+             other_variables.end() ||
          std::any_of(option_table().begin(), option_table().end(),
                      [variable](const option& o) { return o.environment == variable; });
 }
 
 void warn_of_unknown_variables() {
-  std::vector<std::string_view> candidates(launch_variables.begin(), launch_variables.end());
+  std::vector<std::string_view> candidates(other_variables.begin(), other_variables.end());
   for (const option& o : option_table()) candidates.push_back(o.environment);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
