@@ -64,7 +64,7 @@ function(tandem_room room)
   add_library(tandem_${room} OBJECT ${ROOM_SOURCES})
   target_include_directories(tandem_${room} PUBLIC include internal PRIVATE src)
   target_link_libraries(tandem_${room} PUBLIC Boost::headers Threads::Threads ${ROOM_DEPENDS}
-    PRIVATE tandem_build fmt::fmt)
+    PRIVATE tandem_build ${TANDEM_FMT})
   target_compile_features(tandem_${room} PUBLIC cxx_std_20)
   set_target_properties(tandem_${room} PROPERTIES TANDEM_IS_ROOM ON CXX_EXTENSIONS OFF
     POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
@@ -79,7 +79,7 @@ endfunction()
 
 # tandem_use(TARGET): settings of an app or a benchmark.
 function(tandem_use target)
-  target_link_libraries(${target} PRIVATE tandem_internal tandem_build fmt::fmt)
+  target_link_libraries(${target} PRIVATE tandem_internal tandem_build ${TANDEM_FMT})
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   tandem_precompile(${target} programs)
   tandem_together(${target})
@@ -90,7 +90,7 @@ endfunction()
 # data, references). The libraries under test keep their usual options.
 function(tandem_use_in_test target)
   set(family tests)
-  target_link_libraries(${target} PRIVATE tandem_internal tandem_build fmt::fmt GTest::gtest)
+  target_link_libraries(${target} PRIVATE tandem_internal tandem_build ${TANDEM_FMT} GTest::gtest)
   if(TANDEM_SANITIZE AND NOT OPTIMISED IN_LIST ARGN)
     target_compile_options(${target} PRIVATE -O0)
     set(family tests_not_optimised)

@@ -27,7 +27,7 @@ configure_file("${CMAKE_CURRENT_LIST_DIR}/tandem.hpp.in" "${tandem_generated}/ta
 function(tandem_library target)
   add_library(${target} ${ARGN} ${tandem_objects})
   target_link_libraries(${target} PUBLIC Boost::headers Threads::Threads
-    PRIVATE fmt::fmt OpenSSL::SSL ${CMAKE_DL_LIBS})
+    PRIVATE ${TANDEM_FMT} OpenSSL::SSL ${CMAKE_DL_LIBS})
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
 endfunction()

@@ -111,5 +111,64 @@ TEST(Split, DuplicateGroupIdsAreRefused) {
   EXPECT_NO_THROW(communicator(*ranks.fabrics[0], settings(), {0, 2}, 8));
 }
 
+asio::awaitable<void> group_of_two(communicator& world, std::vector<int> members, seen& got) {
+  std::unique_ptr<communicator> pair = co_await world.create_group(std::move(members), 77);
+  co_await add_up(*pair, world.rank(), got);
+}
+
+/// The other ranks take no part.
+TEST(CreateGroup, IsCalledByItsMembersOnly) {
+  job ranks(4);
+  std::vector<seen> got(4);
+  ASSERT_EQ(ranks.run([&](int r) {
+    if (r % 2 == 0) return test::nothing();
+    return group_of_two(ranks.world(r), std::vector<int>{3, 1}, got[static_cast<std::size_t>(r)]);
+  }),
+            "");
+  EXPECT_EQ(got[3].rank, 0);
+  EXPECT_EQ(got[1].rank, 1);
+  EXPECT_EQ(got[1].sum, 4);
+  EXPECT_EQ(got[3].size, 2);
+}
+
+asio::awaitable<void> bad_group(communicator& world, std::vector<int> members, std::uint16_t id) {
+  co_await world.create_group(std::move(members), id);
+}
+
+TEST(CreateGroup, RefusesInvalidArguments) {
+  job ranks(2);
+  const auto refusal = [&](const std::vector<int>& members, std::uint16_t id) {
+    ranks.run(
+        [&](int r) { return r == 0 ? bad_group(ranks.world(0), members, id) : test::nothing(); });
+    EXPECT_EQ(ranks.code(0), errc::bad_input);
+    return ranks.text(0);
+  };
+  EXPECT_NE(refusal({0, 2}, 5).find("no rank 2 in a group of 2"), std::string::npos);
+  EXPECT_NE(refusal({1}, 5).find("not a member"), std::string::npos);
+  EXPECT_NE(refusal({0, 1}, 0).find("group id 0"), std::string::npos);
+}
+
+asio::awaitable<void> wait_alone(communicator& world, bool for_message) {
+  world.set_timeout(std::chrono::milliseconds(20));
+  std::int64_t number = 0;
+  const mutable_view data(&number, sizeof number);
+  if (for_message) {
+    co_await world.recv(1, data);
+  } else {
+    co_await all_reduce(world, data, data_type::int64, reduce_op::sum);
+  }
+}
+
+/// Other than the settings', which are minutes here.
+TEST(SetTimeout, LimitsWhatStartsAfterwards) {
+  for (const bool for_message : {true, false}) {
+    job ranks(2);
+    ranks.run(
+        [&](int r) { return r == 0 ? wait_alone(ranks.world(0), for_message) : test::nothing(); });
+    EXPECT_EQ(ranks.code(0), errc::timed_out) << ranks.text(0);
+    EXPECT_NE(ranks.text(0).find("peer rank 1"), std::string::npos) << ranks.text(0);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <functional>
 #include <tandem/async.hpp>
+#include <tandem/detail/event_loop.hpp>
 #include <tandem/detail/poller.hpp>
 
 namespace tandem {
@@ -116,6 +118,42 @@ TEST(rounds, end_with_the_loop) {
   busy_link link(context, [&] { context.stop(); });
   run(context, alone);
   EXPECT_EQ(link.polls, 1);
+}
+
+/// Between its turns the pollables of an `event_loop` stay unarmed.
+TEST(event_loop, runs_in_turns) {
+  asio::io_context context{1};
+  const auto work = asio::make_work_guard(context);
+  int polls = 0;
+  const idle_link link(context, pollable::poll_cost::system_call, [&] { ++polls; });
+  detail::event_loop loop(context, alone);
+  std::atomic<bool> done{false};
+  asio::post(context, [&] { done = true; });
+  loop.run_until(done);
+  EXPECT_TRUE(done);
+
+  bool other = false;
+  asio::post(context, [&] { other = true; });
+  loop.run_until(done);
+  EXPECT_FALSE(other) << "nothing runs once the flag is set";
+  polls = 0;
+  loop.poll();
+  EXPECT_TRUE(other);
+  EXPECT_GT(polls, 0);
+}
+
+TEST(event_loop, ends_at_its_limit_and_when_stopped) {
+  asio::io_context context{1};
+  const auto work = asio::make_work_guard(context);
+  detail::event_loop loop(context, {.max_spin = 10us});
+  const std::atomic<bool> never{false};
+  const auto begun = std::chrono::steady_clock::now();
+  loop.run_until(never, begun + 20ms);
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, 20ms);
+  EXPECT_FALSE(context.stopped());
+  asio::post(context, [&] { context.stop(); });
+  loop.run_until(never);
+  EXPECT_TRUE(context.stopped());
 }
 
 }  // namespace
