@@ -52,6 +52,7 @@ static int rank_of_two_jobs(int rank) {
   CHECK(error.peer == 1);
   CHECK(strstr(error.text, "rank 1") != NULL);
   CHECK(seconds() - begun < 2);
+  FAILS(tandem_comm_state(tandem_job_world(job), &error), error, TANDEM_ERR_PEER_LOST, "rank 1");
   tandem_job_destroy(job);
 
   options = options_of(&store, rank / 2, "second");

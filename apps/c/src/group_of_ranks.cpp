@@ -10,6 +10,18 @@ namespace {
 /// Half of what a communicator allows, so that ranks that are ahead find room for their calls.
 constexpr int max_collectives_at_once = 32;
 
+/// Rejected arguments change nothing.
+bool ends_communicator(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& e) {
+    return e.code() != errc::bad_input && e.code() != errc::unsupported_memory &&
+           e.code() != errc::limit_exceeded;
+  } catch (...) {
+    return true;
+  }
+}
+
 }  // namespace
 
 group_of_ranks::group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<communicator> ranks)
@@ -51,6 +63,7 @@ void group_of_ranks::ended(operation_list::iterator which) {
   running_.erase(which);
   if (op->order != operation_state::ordering::collective) return;
   --collectives_running_;
+  if (op->failure() && !failed_by_ && ends_communicator(op->failure())) failed_by_ = op->failure();
   while (!waiting_.empty() && collectives_running_ < max_collectives_at_once && !ended_by_) {
     std::shared_ptr<operation_state> next = std::move(waiting_.front());
     waiting_.pop_front();
@@ -66,7 +79,9 @@ void group_of_ranks::end(std::exception_ptr why) {
     waiting_.pop_front();
     op->finish(why);
   }
-  for (const std::shared_ptr<operation_state>& op : running_) op->cancel();
+  // A cancelled operation may end at once.
+  const std::vector<std::shared_ptr<operation_state>> all(running_.begin(), running_.end());
+  for (const std::shared_ptr<operation_state>& op : all) op->cancel();
 }
 
 std::optional<group_of_ranks::message> group_of_ranks::take_early_message(int from, int tag) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <tandem/async.hpp>
 #include <tandem/communicator.hpp>
+#include <tandem/error.hpp>
 #include <vector>
 
 #include "operation.hpp"
@@ -35,7 +36,7 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   /// Ends all operations with that failure; later ones fail with it, too.
   void end(std::exception_ptr why);
   /// The failure that ended it; null while it is usable.
-  const std::exception_ptr& ended_by() const noexcept { return ended_by_; }
+  const std::exception_ptr& ended_by() const noexcept { return ended_by_ ? ended_by_ : failed_by_; }
 
   using message = std::vector<std::byte>;
   /// Messages of this rank to itself with one tag.
@@ -66,7 +67,8 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   std::deque<std::shared_ptr<operation_state>> waiting_;  ///< collectives, in their order
   operation_list running_;
   int collectives_running_ = 0;
-  std::exception_ptr ended_by_;
+  std::exception_ptr ended_by_;   ///< the caller's `end`
+  std::exception_ptr failed_by_;  ///< the first collective that has ended the communicator
   std::map<std::pair<int, int>, std::deque<message>> early_messages_;  ///< by rank and tag
   std::map<int, own_messages> own_messages_;                           ///< by tag
   async_condition own_changed_;

@@ -84,8 +84,8 @@ void progress::run_now(const std::function<void()>& what) {
     --callers_waiting_;
   }
   lock.unlock();
+  const turn mine(*this);
   what();
-  leave();
 }
 
 void progress::wait(const std::atomic<bool>& is_done, time_point limit) {
@@ -93,8 +93,8 @@ void progress::wait(const std::atomic<bool>& is_done, time_point limit) {
     std::unique_lock lock(mutex_);
     if (enter(lock)) {
       lock.unlock();
+      const turn mine(*this);
       loop_.run_until(is_done, limit);
-      leave();
     } else {
       // `notify` takes the lock, so the flag cannot be set unnoticed in between.
       if (is_done.load(std::memory_order_acquire)) return;
@@ -112,8 +112,8 @@ void progress::wait(const std::atomic<bool>& is_done, time_point limit) {
 
 void progress::poll() {
   if (!try_enter()) return;
+  const turn mine(*this);
   loop_.poll();
-  leave();
 }
 
 void progress::notify() noexcept {

@@ -47,8 +47,8 @@ class progress {
   template <class Function>
   void submit(Function what) {
     if (try_enter()) {
+      const turn mine(*this);
       what();
-      leave();
     } else {
       asio::post(context_, std::move(what));
     }
@@ -70,6 +70,17 @@ class progress {
 
  private:
   enum class driver : std::uint8_t { none, caller, progress_thread };
+  /// A caller's turn with the loop, which it has taken.
+  class turn {
+   public:
+    explicit turn(progress& of) noexcept : of_(of) {}
+    ~turn() { of_.leave(); }
+    turn(const turn&) = delete;
+    turn& operator=(const turn&) = delete;
+
+   private:
+    progress& of_;
+  };
 
   explicit progress(spin_policy policy);
   ~progress() = delete;
