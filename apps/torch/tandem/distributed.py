@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import threading
+import warnings
 
 NAME = "tandem"
 DEVICES = ["cpu", "cuda"]
@@ -66,6 +67,25 @@ def _allow_monitored_barrier(dist):
         return used.monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)
 
     c10d.monitored_barrier = dist.monitored_barrier = monitored_barrier
+
+
+def _let_timeouts_change(c10d):
+    """torch.distributed passes a changed timeout to the back-ends that it knows only."""
+    original = c10d._set_pg_timeout
+
+    @functools.wraps(original)
+    def set_pg_timeout(timeout, group=None):
+        used = c10d._get_default_group() if group is None else group
+        own = [] if c10d._rank_not_in_group(used) else [
+            made for made in map(used._get_backend, used._device_types) if type(made).__module__ == "_tandem_backend"]
+        with warnings.catch_warnings():
+            if own:  # it warns that the back-end is none of them
+                warnings.simplefilter("ignore")
+            original(timeout, group)
+        for made in own:
+            made._set_default_timeout(timeout)
+
+    c10d._set_pg_timeout = set_pg_timeout
 
 
 def taken_over():
@@ -134,6 +154,7 @@ def register():
         return
     dist.Backend.register_backend(NAME, create, extended_api=True, devices=DEVICES)
     _allow_monitored_barrier(dist)
+    _let_timeouts_change(dist.distributed_c10d)
     names = taken_over()
     if names:
         _take_over(dist, names)
@@ -146,5 +167,4 @@ def autoload():
         register()
     except Exception as failed:  # noqa: BLE001
         _failure = failed
-        import warnings
         warnings.warn(f"tandem: the back-end is not available: {failed}", stacklevel=2)

@@ -16,6 +16,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("create_group", &backend::create_group, py::arg("ranks"), py::arg("name"),
            py::arg("timeout"), release_gil())
       .def("describe", &backend::describe)
+      .def("_set_default_timeout", &backend::setTimeout)
       .def("perform_nocolor_split", [](backend&, const at::Device&) {});
   m.def(
       "create_job",
