@@ -291,6 +291,12 @@ tandem_status tandem_recv(tandem_comm* comm, tandem_buffer into, int32_t from, i
 tandem_status tandem_op_test(tandem_op* op, tandem_error* error);
 /* Waits until it is complete, at most timeout_ms (<0: without limit; then TANDEM_IN_PROGRESS). */
 tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* error);
+/*
+ * Work that is queued on the stream from now on waits until the operation is complete; the caller does
+ * not wait. A failure lets the stream go on: tandem_op_test reports it. Where streams of the device
+ * cannot wait for a word of memory, and for an operation on host memory, the caller waits.
+ */
+tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* error);
 /* After completion: the length of the message received. */
 size_t tandem_op_bytes(const tandem_op* op);
 /* After completion: the rank whose message was received; -1 for other operations. */

@@ -43,32 +43,52 @@ void group_of_ranks::submit(std::shared_ptr<operation_state> op) {
 
 void group_of_ranks::begin(std::shared_ptr<operation_state> op) {
   if (ended_by_) return op->finish(ended_by_);
-  const bool has_to_wait = op->order == operation_state::ordering::collective &&
-                           (collectives_running_ == max_collectives_at_once || !waiting_.empty());
-  if (has_to_wait) {
+  // Operations begin in the order of their calls, also where they wait for streams.
+  const bool is_ordered =
+      op->order == operation_state::ordering::collective || op->begins_after_stream();
+  if (is_ordered) {
     waiting_.push_back(std::move(op));
+    launch_waiting();
   } else {
     launch(std::move(op));
+  }
+}
+
+void group_of_ranks::launch_waiting() {
+  while (!waiting_.empty() && beginning_ == nullptr && !ended_by_ &&
+         collectives_running_ < max_collectives_at_once) {
+    std::shared_ptr<operation_state> next = std::move(waiting_.front());
+    waiting_.pop_front();
+    launch(std::move(next));
   }
 }
 
 void group_of_ranks::launch(std::shared_ptr<operation_state> op) {
   if (op->order == operation_state::ordering::collective) ++collectives_running_;
   const auto which = running_.insert(running_.end(), std::move(op));
-  (*which)->start(*ranks_, [self = shared_from_this(), which] { self->ended(which); });
+  std::function<void()> begun;
+  if ((*which)->begins_after_stream()) {
+    beginning_ = which->get();
+    begun = [self = shared_from_this()] {
+      self->beginning_ = nullptr;
+      self->launch_waiting();
+    };
+  }
+  (*which)->start(*ranks_, std::move(begun),
+                  [self = shared_from_this(), which] { self->ended(which); });
 }
 
 void group_of_ranks::ended(operation_list::iterator which) {
   const std::shared_ptr<operation_state> op = *which;
   running_.erase(which);
-  if (op->order != operation_state::ordering::collective) return;
-  --collectives_running_;
-  if (op->failure() && !failed_by_ && ends_communicator(op->failure())) failed_by_ = op->failure();
-  while (!waiting_.empty() && collectives_running_ < max_collectives_at_once && !ended_by_) {
-    std::shared_ptr<operation_state> next = std::move(waiting_.front());
-    waiting_.pop_front();
-    launch(std::move(next));
+  if (beginning_ == op.get()) beginning_ = nullptr;  // cancelled before it ran
+  if (op->order == operation_state::ordering::collective) {
+    --collectives_running_;
+    if (op->failure() && !failed_by_ && ends_communicator(op->failure())) {
+      failed_by_ = op->failure();
+    }
   }
+  launch_waiting();
 }
 
 void group_of_ranks::end(std::exception_ptr why) {

@@ -57,6 +57,7 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
 
   void begin(std::shared_ptr<operation_state> op);
   void launch(std::shared_ptr<operation_state> op);
+  void launch_waiting();
   void ended(operation_list::iterator which);
 
   const std::shared_ptr<job_state> job_;
@@ -64,10 +65,11 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   const int rank_;
   const int size_;
   const std::string backend_text_;
-  std::deque<std::shared_ptr<operation_state>> waiting_;  ///< collectives, in their order
+  std::deque<std::shared_ptr<operation_state>> waiting_;  ///< in the order of their calls
   operation_list running_;
   int collectives_running_ = 0;
-  std::exception_ptr ended_by_;   ///< the caller's `end`
+  const operation_state* beginning_ = nullptr;  ///< waits for its stream, and others for it
+  std::exception_ptr ended_by_;                 ///< the caller's `end`
   std::exception_ptr failed_by_;  ///< the first collective that has ended the communicator
   std::map<std::pair<int, int>, std::deque<message>> early_messages_;  ///< by rank and tag
   std::map<int, own_messages> own_messages_;                           ///< by tag

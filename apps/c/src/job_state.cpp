@@ -68,6 +68,14 @@ asio::awaitable<void> job_state::join(std::shared_ptr<job_state> self, join_requ
   self->world_ = self->add(std::make_unique<communicator>(std::move(all)));
 }
 
+std::shared_ptr<device_side> job_state::side_of(memory_kind kind, int device) {
+  accelerator& on = accelerator_at(kind, device);
+  const std::lock_guard lock(sides_mutex_);
+  std::shared_ptr<device_side>& found = sides_[{kind, device}];
+  if (!found) loop_.run_now([&] { found = std::make_shared<device_side>(loop_, on); });
+  return found;
+}
+
 std::shared_ptr<group_of_ranks> job_state::add(std::unique_ptr<communicator> ranks) {
   auto made = std::make_shared<group_of_ranks>(shared_from_this(), std::move(ranks));
   std::erase_if(groups_, [](const auto& each) { return each.expired(); });

@@ -14,6 +14,7 @@
 #include <tandem/store.hpp>
 #include <vector>
 
+#include "device_side.hpp"
 #include "group_of_ranks.hpp"
 #include "progress.hpp"
 
@@ -48,6 +49,9 @@ class job_state : public std::enable_shared_from_this<job_state> {
   int size() const noexcept { return who_.size; }
   std::chrono::milliseconds operation_timeout() const noexcept { return operation_timeout_; }
 
+  /// The accelerator of a buffer, made on first use. Any thread but the loop's.
+  std::shared_ptr<device_side> side_of(memory_kind kind, int device);
+
   // On the loop.
 
   /// Joins, connects, and makes the communicator of all ranks.
@@ -68,6 +72,8 @@ class job_state : public std::enable_shared_from_this<job_state> {
   std::shared_ptr<group_of_ranks> add(std::unique_ptr<communicator> ranks);
 
   progress& loop_;
+  std::mutex sides_mutex_;
+  std::map<std::pair<memory_kind, int>, std::shared_ptr<device_side>> sides_;
   launch_info who_;
   std::chrono::milliseconds operation_timeout_{};
   std::shared_ptr<store> store_;

@@ -13,7 +13,9 @@
 #include <optional>
 #include <tandem/communicator.hpp>
 #include <tandem/detail/cancellable.hpp>
+#include <vector>
 
+#include "device_side.hpp"
 #include "progress.hpp"
 
 namespace tandem::c {
@@ -43,10 +45,17 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void poll() { loop_.poll(); }
   void on_complete(std::function<void()> callback);
 
+  /// Any thread, before `start`: it begins when the stream has done the work that is on it now.
+  void begin_after(std::shared_ptr<device_side> side, accelerator::stream stream);
+  bool begins_after_stream() const noexcept { return begin_ != nullptr; }
+  /// Any thread: later work on the stream waits until it is complete, or else the caller does.
+  void hold(accelerator::stream stream);
+
   // On the loop.
 
-  /// `ended` is called when it is complete. @pre `ranks` exists until then.
-  void start(communicator& ranks, std::function<void()> ended);
+  /// `begun` is called when it begins or fails to, `ended` when it is complete.
+  /// @pre `ranks` exists until then.
+  void start(communicator& ranks, std::function<void()> begun, std::function<void()> ended);
   void cancel() { running_.cancel(); }
   /// Completes it, once; without `start` for one that was never started.
   void finish(std::exception_ptr failure);
@@ -54,7 +63,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   progress& loop() const noexcept { return loop_; }
 
  private:
-  static asio::awaitable<void> run(operation_state& self, communicator& ranks);
+  asio::awaitable<void> run(communicator& ranks, std::function<void()> begun);
 
   progress& loop_;
   operation_body body_;
@@ -63,6 +72,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   std::atomic<bool> is_done_{false};
   std::mutex callback_mutex_;
   std::function<void()> callback_;
+  std::shared_ptr<device_side> side_;  ///< of its buffers; null: host memory
+  device_side::point begin_;
+  std::vector<stream_hold> holds_;
 };
 
 }  // namespace tandem::c

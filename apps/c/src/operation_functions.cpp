@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <tandem.h>
 
+#include <initializer_list>
 #include <limits>
 #include <tandem/collectives.hpp>
 #include <utility>
@@ -52,10 +53,23 @@ std::optional<std::chrono::milliseconds> timeout_of(const tandem_call* call) {
       operation::no_deadline.time_since_epoch());
 }
 
+using buffers = std::initializer_list<tandem_buffer>;
+
+/// Orders an operation on device buffers after the work that is on the caller's stream.
+void begin_after_stream(operation_state& op, group_of_ranks& among, const tandem_call& call,
+                        buffers used) {
+  for (const tandem_buffer& each : used) {
+    if (each.kind == TANDEM_HOST || each.bytes == 0) continue;
+    const auto kind = static_cast<memory_kind>(each.kind);
+    op.begin_after(among.job()->side_of(kind, each.device), call.stream);
+    return;
+  }
+}
+
 /// Starts an operation that `make` describes as a body, given the group.
 template <class Make>
 tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call, tandem_op** op,
-                    tandem_error* failed, ordering order, Make make) {
+                    tandem_error* failed, ordering order, buffers used, Make make) {
   return guarded(failed, [&] {
     require(comm, name, "comm");
     require(op, name, "op");
@@ -65,6 +79,9 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
     auto made = std::make_unique<tandem_op>();
     made->state =
         std::make_shared<operation_state>(among->loop(), order, timeout_of(call), make(among));
+    if (call != nullptr && call->has_stream != 0) {
+      begin_after_stream(*made->state, *among, *call, used);
+    }
     among->submit(made->state);
     *op = made.release();
   });
@@ -72,8 +89,8 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
 
 template <class Make>
 tandem_status start_collective(tandem_comm* comm, const char* name, const tandem_call* call,
-                               tandem_op** op, tandem_error* failed, Make make) {
-  return start(comm, name, call, op, failed, ordering::collective, std::move(make));
+                               tandem_op** op, tandem_error* failed, buffers used, Make make) {
+  return start(comm, name, call, op, failed, ordering::collective, used, std::move(make));
 }
 
 int checked_tag(const char* name, std::int32_t tag) {
@@ -95,59 +112,63 @@ using shared_group = std::shared_ptr<group_of_ranks>;
 
 tandem_status tandem_barrier(tandem_comm* comm, const tandem_call* call, tandem_op** op,
                              tandem_error* error) {
-  return start_collective(comm, "tandem_barrier", call, op, error, [](const shared_group& g) {
+  return start_collective(comm, "tandem_barrier", call, op, error, {}, [](const shared_group& g) {
     return [g](operation_state&) { return tandem::barrier(g->ranks()); };
   });
 }
 
 tandem_status tandem_broadcast(tandem_comm* comm, tandem_buffer data, int32_t root,
                                const tandem_call* call, tandem_op** op, tandem_error* error) {
-  return start_collective(comm, "tandem_broadcast", call, op, error, [&](const shared_group& g) {
-    return [g, view = view_of(data), root](operation_state&) {
-      return tandem::broadcast(g->ranks(), view, root);
-    };
-  });
+  return start_collective(comm, "tandem_broadcast", call, op, error, {data},
+                          [&](const shared_group& g) {
+                            return [g, view = view_of(data), root](operation_state&) {
+                              return tandem::broadcast(g->ranks(), view, root);
+                            };
+                          });
 }
 
 tandem_status tandem_all_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer result,
                                 tandem_reduction how, const tandem_call* call, tandem_op** op,
                                 tandem_error* error) {
-  return start_collective(comm, "tandem_all_reduce", call, op, error, [&](const shared_group& g) {
-    return [g, from = view_of(data), into = view_of(result), type = type_of(how),
-            by = reduction_of(how)](operation_state&) {
-      return tandem::all_reduce(g->ranks(), from, into, type, by);
-    };
-  });
+  return start_collective(comm, "tandem_all_reduce", call, op, error, {data, result},
+                          [&](const shared_group& g) {
+                            return [g, from = view_of(data), into = view_of(result),
+                                    type = type_of(how), by = reduction_of(how)](operation_state&) {
+                              return tandem::all_reduce(g->ranks(), from, into, type, by);
+                            };
+                          });
 }
 
 tandem_status tandem_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer result,
                             tandem_reduction how, int32_t root, const tandem_call* call,
                             tandem_op** op, tandem_error* error) {
-  return start_collective(comm, "tandem_reduce", call, op, error, [&](const shared_group& g) {
-    return [g, from = view_of(data), into = view_of(result), type = type_of(how),
-            by = reduction_of(how), root](operation_state&) {
-      return tandem::reduce(g->ranks(), from, into, type, by, root);
-    };
-  });
+  return start_collective(
+      comm, "tandem_reduce", call, op, error, {data, result}, [&](const shared_group& g) {
+        return [g, from = view_of(data), into = view_of(result), type = type_of(how),
+                by = reduction_of(how), root](operation_state&) {
+          return tandem::reduce(g->ranks(), from, into, type, by, root);
+        };
+      });
 }
 
 tandem_status tandem_all_gather(tandem_comm* comm, tandem_buffer mine, tandem_buffer all,
                                 const size_t* bytes_of_rank, const tandem_call* call,
                                 tandem_op** op, tandem_error* error) {
-  return start_collective(comm, "tandem_all_gather", call, op, error, [&](const shared_group& g) {
-    return [g, from = view_of(mine), into = view_of(all),
-            lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
-      if (lengths.empty()) return tandem::all_gather(g->ranks(), from, into);
-      return tandem::all_gather_v(g->ranks(), from, into, lengths);
-    };
-  });
+  return start_collective(
+      comm, "tandem_all_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
+        return [g, from = view_of(mine), into = view_of(all),
+                lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
+          if (lengths.empty()) return tandem::all_gather(g->ranks(), from, into);
+          return tandem::all_gather_v(g->ranks(), from, into, lengths);
+        };
+      });
 }
 
 tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem_buffer mine,
                                     const size_t* bytes_of_rank, tandem_reduction how,
                                     const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_reduce_scatter", call, op, error, [&](const shared_group& g) {
+      comm, "tandem_reduce_scatter", call, op, error, {all, mine}, [&](const shared_group& g) {
         return [g, from = view_of(all), into = view_of(mine), type = type_of(how),
                 by = reduction_of(how),
                 lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
@@ -160,47 +181,51 @@ tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem
 tandem_status tandem_gather(tandem_comm* comm, tandem_buffer mine, tandem_buffer all,
                             const size_t* bytes_of_rank, int32_t root, const tandem_call* call,
                             tandem_op** op, tandem_error* error) {
-  return start_collective(comm, "tandem_gather", call, op, error, [&](const shared_group& g) {
-    return [g, from = view_of(mine), into = view_of(all), root,
-            lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
-      if (lengths.empty()) return tandem::gather(g->ranks(), from, into, root);
-      return tandem::gather_v(g->ranks(), from, into, lengths, root);
-    };
-  });
+  return start_collective(
+      comm, "tandem_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
+        return [g, from = view_of(mine), into = view_of(all), root,
+                lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
+          if (lengths.empty()) return tandem::gather(g->ranks(), from, into, root);
+          return tandem::gather_v(g->ranks(), from, into, lengths, root);
+        };
+      });
 }
 
 tandem_status tandem_scatter(tandem_comm* comm, tandem_buffer all, tandem_buffer mine,
                              const size_t* bytes_of_rank, int32_t root, const tandem_call* call,
                              tandem_op** op, tandem_error* error) {
-  return start_collective(comm, "tandem_scatter", call, op, error, [&](const shared_group& g) {
-    return [g, from = view_of(all), into = view_of(mine), root,
-            lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
-      if (lengths.empty()) return tandem::scatter(g->ranks(), from, into, root);
-      return tandem::scatter_v(g->ranks(), from, into, lengths, root);
-    };
-  });
+  return start_collective(
+      comm, "tandem_scatter", call, op, error, {all, mine}, [&](const shared_group& g) {
+        return [g, from = view_of(all), into = view_of(mine), root,
+                lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
+          if (lengths.empty()) return tandem::scatter(g->ranks(), from, into, root);
+          return tandem::scatter_v(g->ranks(), from, into, lengths, root);
+        };
+      });
 }
 
 tandem_status tandem_all_to_all(tandem_comm* comm, tandem_buffer from, const size_t* sent,
                                 tandem_buffer into, const size_t* received, const tandem_call* call,
                                 tandem_op** op, tandem_error* error) {
-  return start_collective(comm, "tandem_all_to_all", call, op, error, [&](const shared_group& g) {
-    if ((sent == nullptr) != (received == nullptr)) {
-      throw tandem::error(tandem::errc::bad_input,
-                          "tandem_all_to_all: one of sent and received is NULL",
-                          "give both, or neither");
-    }
-    return [g, source = view_of(from), target = view_of(into), out = lengths_of(sent, g->size()),
-            in = lengths_of(received, g->size())](operation_state&) {
-      if (out.empty()) return tandem::all_to_all(g->ranks(), source, target);
-      return tandem::all_to_all_v(g->ranks(), source, out, target, in);
-    };
-  });
+  return start_collective(
+      comm, "tandem_all_to_all", call, op, error, {from, into}, [&](const shared_group& g) {
+        if ((sent == nullptr) != (received == nullptr)) {
+          throw tandem::error(tandem::errc::bad_input,
+                              "tandem_all_to_all: one of sent and received is NULL",
+                              "give both, or neither");
+        }
+        return
+            [g, source = view_of(from), target = view_of(into), out = lengths_of(sent, g->size()),
+             in = lengths_of(received, g->size())](operation_state&) {
+              if (out.empty()) return tandem::all_to_all(g->ranks(), source, target);
+              return tandem::all_to_all_v(g->ranks(), source, out, target, in);
+            };
+      });
 }
 
 tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, int32_t tag,
                           const tandem_call* call, tandem_op** op, tandem_error* error) {
-  return start(comm, "tandem_send", call, op, error, ordering::point_to_point,
+  return start(comm, "tandem_send", call, op, error, ordering::point_to_point, {message},
                [&](const shared_group& g) {
                  return [g, view = view_of(message), to, at = checked_tag("tandem_send", tag)](
                             operation_state&) { return send_to(g, view, to, at); };
@@ -209,7 +234,7 @@ tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, 
 
 tandem_status tandem_recv(tandem_comm* comm, tandem_buffer into, int32_t from, int32_t tag,
                           const tandem_call* call, tandem_op** op, tandem_error* error) {
-  return start(comm, "tandem_recv", call, op, error, ordering::point_to_point,
+  return start(comm, "tandem_recv", call, op, error, ordering::point_to_point, {into},
                [&](const shared_group& g) {
                  return [g, view = view_of(into), from,
                          at = checked_tag("tandem_recv", tag)](operation_state& self) {
@@ -241,6 +266,15 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
     status = outcome_of(*op->state, error);
   });
   return failed != TANDEM_OK ? failed : status;
+}
+
+tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* error) {
+  return guarded(error, [&] {
+    require(op, "tandem_op_wait_stream", "op");
+    op->state->loop().require_here();
+    op->state->hold(stream);
+    if (op->state->is_done() && op->state->failure()) std::rethrow_exception(op->state->failure());
+  });
 }
 
 size_t tandem_op_bytes(const tandem_op* op) {

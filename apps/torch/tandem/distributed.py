@@ -39,7 +39,15 @@ def create(options, backend_options=None):
     if not members:
         _jobs_made += 1
     name = f"tandem/{options.group_id}/{_jobs_made if not members else 'part'}"
-    return glue.create_job(options.store, options.group_rank, options.group_size, options.timeout, name, not members, _shown)
+    return glue.create_job(options.store, options.group_rank, options.group_size, options.timeout, name, not members, _shown,
+                           _gpu())
+
+
+def _gpu():
+    """The GPU that this rank works on, if any: what the plan is made for."""
+    import torch
+
+    return torch.cuda.current_device() if torch.cuda.is_available() else -1
 
 
 @atexit.register

@@ -58,7 +58,7 @@ def command(torch, compiler, to):
     folders = [root, root / "torch/csrc/api/include", sysconfig.get_paths()["include"]]
     return [compiler, "-O2", "-std=c++20", "-shared", "-fPIC",
             "-fvisibility=hidden", "-DTORCH_EXTENSION_NAME=_tandem_backend", f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
-            f"-I{header()}", *(part for folder in folders for part in ("-isystem", str(folder))),
+            *(["-DTANDEM_TORCH_HIP", "-D__HIP_PLATFORM_AMD__"] if torch.version.hip else []), f"-I{header()}", *(part for folder in folders for part in ("-isystem", str(folder))),
             str(HERE / "backend" / "module.cpp"), "-o", str(to), f"-L{root.parent / 'lib'}", f"-Wl,-rpath,{root.parent / 'lib'}",
             "-lc10", "-ltorch_cpu", "-ltorch_python"]
 

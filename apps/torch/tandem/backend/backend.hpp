@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,19 @@
 #include "work.hpp"
 
 namespace tandem::torch_backend {
+
+/// The GPU of the first buffer in the memory of one, among the arguments of an operation.
+inline std::optional<c10::Device> first_gpu() {
+  return std::nullopt;
+}
+template <class First, class... Others>
+std::optional<c10::Device> first_gpu(const First& first, const Others&... others) {
+  if constexpr (std::is_same_v<First, tandem_buffer>) {
+    if (first.kind != TANDEM_HOST)
+      return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(first.device));
+  }
+  return first_gpu(others...);
+}
 
 using work_ptr = c10::intrusive_ptr<c10d::Work>;
 
@@ -140,7 +154,12 @@ class backend final : public c10d::Backend {
   /// Starts an operation for `into`: `function` of tandem.h with these arguments, and the call's.
   template <class Function, class... Arguments>
   void start(work& into, milliseconds timeout, Function function, Arguments... arguments) {
-    const tandem_call call = call_for(timeout);
+    tandem_call call = call_for(timeout);
+    if (const std::optional<c10::Device> gpu = first_gpu(arguments...)) {
+      into.is_on(*gpu);
+      call.stream = current_stream(*gpu).native_handle();
+      call.has_stream = 1;
+    }
     tandem_op* op = nullptr;
     tandem_error error = TANDEM_ERROR_INIT;
     check(function(comm(), arguments..., &call, &op, &error), error);

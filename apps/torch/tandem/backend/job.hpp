@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "errors.hpp"
+#include "tensors.hpp"
 
 namespace tandem::torch_backend {
 
@@ -40,13 +41,18 @@ struct store_functions {
 /// This process as a rank of a job; the last group that uses it leaves.
 class job {
  public:
-  job(c10d::Store& through, int rank, int size, milliseconds timeout, const std::string& name) {
+  job(c10d::Store& through, int rank, int size, milliseconds timeout, const std::string& name,
+      int gpu) {
     tandem_store store{sizeof(tandem_store), &through, store_functions::set, store_functions::get};
     tandem_job_options options = TANDEM_JOB_OPTIONS_INIT;
     options.rank = rank;
     options.size = size;
     options.store = &store;
     options.name = name.c_str();
+    if (gpu >= 0) {
+      options.memory_kind = gpu_memory;
+      options.device = gpu;
+    }
     options.meet_timeout_ms = timeout.count();
     options.operation_timeout_ms = timeout.count();
     tandem_error error = TANDEM_ERROR_INIT;

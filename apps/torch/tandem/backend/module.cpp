@@ -21,14 +21,14 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "create_job",
       [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, milliseconds timeout,
-         const std::string& name, bool is_world, const std::string& shown_name) {
-        auto of = std::make_shared<job>(*store, rank, size, timeout, name);
+         const std::string& name, bool is_world, const std::string& shown_name, int gpu) {
+        auto of = std::make_shared<job>(*store, rank, size, timeout, name, gpu);
         auto made = c10::make_intrusive<backend>(std::move(of), timeout, shown_name);
         groups::all().add(made, is_world);
         return made;
       },
       py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"),
-      py::arg("is_world"), py::arg("shown_name"), release_gil());
+      py::arg("is_world"), py::arg("shown_name"), py::arg("gpu"), release_gil());
   m.def("world", [] { return groups::all().world(); });
   m.def(
       "leave_all", [] { groups::all().leave(); }, release_gil());

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <tandem.h>
 
 #include <algorithm>
@@ -56,8 +58,8 @@ inline void check_tensor(const char* call, const Tensor& t) {
   TORCH_CHECK_VALUE(t.defined(), "tandem: ", call, ": a tensor is undefined");
   TORCH_CHECK_VALUE(t.layout() == at::kStrided, "tandem: ", call, ": the tensor's layout is ",
                     t.layout(), "; pass a dense tensor");
-  TORCH_CHECK_VALUE(t.is_cpu(), "tandem: ", call, ": the tensor is on ", t.device(),
-                    "; this group was made for tensors of the CPU");
+  TORCH_CHECK_VALUE(t.is_cpu() || t.is_cuda(), "tandem: ", call, ": the tensor is on ", t.device(),
+                    "; move it to the CPU or to a GPU of NVIDIA or AMD");
 }
 
 inline const Tensor& only_one(const char* call, const tensors& all) {
@@ -83,8 +85,21 @@ inline bool is_writable_in_place(const Tensor& t) {
   return t.is_contiguous() && !t.is_conj() && !t.is_neg();
 }
 
+/// PyTorch for ROCm calls AMD's GPUs "cuda".
+#ifdef TANDEM_TORCH_HIP
+constexpr tandem_memory_kind gpu_memory = TANDEM_HIP;
+#else
+constexpr tandem_memory_kind gpu_memory = TANDEM_CUDA;
+#endif
+
 inline tandem_buffer buffer_of(const Tensor& t) {
-  return {t.data_ptr(), t.nbytes(), TANDEM_HOST, 0};
+  if (t.is_cpu()) return {t.data_ptr(), t.nbytes(), TANDEM_HOST, 0};
+  return {t.data_ptr(), t.nbytes(), gpu_memory, t.get_device()};
+}
+
+/// The stream of the calling thread on that device.
+inline c10::Stream current_stream(c10::Device of) {
+  return c10::impl::VirtualGuardImpl(of.type()).getStream(of);
 }
 
 inline std::size_t bytes_of(std::int64_t elements, const Tensor& like) {

@@ -1,21 +1,37 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/Event.h>
 #include <tandem.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
 
 #include "errors.hpp"
+#include "tensors.hpp"
 
 namespace tandem::torch_backend {
+
+/// Whether a wait for GPU tensors puts the stream behind the operation instead of blocking the
+/// thread. Not by default: the first use of a kernel, of a peer's allocation and of scratch memory
+/// makes the driver wait for the streams of the device, which then wait for the operation.
+inline bool runs_ahead() {
+  static const bool asked = [] {
+    const char* const text = std::getenv("TANDEM_RUN_AHEAD");
+    return text != nullptr && std::string_view(text) == "1";
+  }();
+  return asked;
+}
 
 /// Operations in progress, what is to be done after them, and the tensors that they use.
 class work final : public c10d::Work {
@@ -27,6 +43,8 @@ class work final : public c10d::Work {
   void keep(tensors used) { kept_.insert(kept_.end(), used.begin(), used.end()); }
   void keep(const Tensor& used) { kept_.push_back(used); }
   void add(tandem_op* op) { ops_.push_back(op); }
+  /// Its tensors are on that GPU: streams wait for it, not threads.
+  void is_on(c10::Device gpu) { gpu_ = gpu; }
   void after(std::function<void()> what) { after_.push_back(std::move(what)); }
   /// Takes over what another work waits for.
   void add(c10::intrusive_ptr<work> part) { parts_.push_back(std::move(part)); }
@@ -35,7 +53,9 @@ class work final : public c10d::Work {
   bool isSuccess() const override;
   std::exception_ptr exception() const override;
   bool wait(milliseconds timeout = kNoTimeout) override;
-  void synchronize() override {}
+  void synchronize() override {
+    if (gpu_) wait_on_stream(current_stream(*gpu_));
+  }
   void abort() override {
     for (tandem_op* op : ops_) tandem_op_cancel(op);
     for (const auto& part : parts_) part->abort();
@@ -49,6 +69,9 @@ class work final : public c10d::Work {
 
   void complete();
   void watch();
+  void run_steps(std::optional<c10::Stream> stream);
+  void wait_on_stream(c10::Stream stream);
+  c10::intrusive_ptr<c10::ivalue::Future> future_of_gpu();
 
   const std::string title_;
   const tensors outputs_;
@@ -58,6 +81,9 @@ class work final : public c10d::Work {
   std::vector<c10::intrusive_ptr<work>> parts_;
   std::mutex completion_;  // held while `after_` runs
   bool is_complete_ = false;
+  bool is_finished_ = false;  ///< `finish` was called
+  std::optional<c10::Device> gpu_;
+  std::optional<c10::Event> steps_;  ///< what `after_` has queued on the first stream that waited
   int source_ = -1;
   std::mutex future_mutex_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
@@ -108,7 +134,7 @@ inline void work::complete() {
   }
   if (!failure) {
     try {
-      for (const auto& step : after_) step();
+      run_steps(gpu_ ? std::optional(current_stream(*gpu_)) : std::nullopt);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -118,8 +144,9 @@ inline void work::complete() {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
     const std::lock_guard future_lock(future_mutex_);
-    finish(failure);
-    future = future_;
+    if (!is_finished_ || failure) finish(failure);
+    is_finished_ = true;
+    if (!gpu_) future = future_;
   }
   if (!future) return;
   if (failure) {
@@ -149,8 +176,39 @@ inline std::exception_ptr work::exception() const {
   return exception_;
 }
 
+/// Once: what is to be done after the operations, which a stream does where it waits for them.
+inline void work::run_steps(std::optional<c10::Stream> stream) {
+  if (after_.empty()) return;
+  for (const auto& step : after_) step();
+  after_.clear();
+  if (!stream) return;
+  for (const Tensor& t : kept_) {
+    if (t.is_cuda()) t.record_stream(*stream);
+  }
+  steps_.emplace(stream->device_type());
+  steps_->record(*stream);
+}
+
+/// Makes the stream wait for the operations and then do the steps after them.
+inline void work::wait_on_stream(c10::Stream stream) {
+  const std::lock_guard lock(completion_);
+  for (tandem_op* op : ops_) {
+    tandem_error error = TANDEM_ERROR_INIT;
+    check(tandem_op_wait_stream(op, stream.native_handle(), &error), error);
+  }
+  if (steps_) steps_->block(stream);
+  run_steps(stream);
+  if (!is_finished_) finish();
+  is_finished_ = true;
+}
+
 inline bool work::wait(milliseconds timeout) {
   const bool is_limited = timeout != kNoTimeout && timeout.count() > 0;
+  if (gpu_ && !is_limited && runs_ahead()) {
+    wait_on_stream(current_stream(*gpu_));
+    for (const auto& part : parts_) part->wait(timeout);
+    return true;
+  }
   const auto limit = std::chrono::steady_clock::now() + timeout;
   for (tandem_op* op : ops_) {
     const auto left =
@@ -165,6 +223,7 @@ inline bool work::wait(milliseconds timeout) {
   for (const auto& part : parts_) part->wait(timeout);
   complete();
   if (const std::exception_ptr failure = exception()) std::rethrow_exception(failure);
+  if (gpu_) wait_on_stream(current_stream(*gpu_));  // for what `complete` has queued
   return true;
 }
 
@@ -186,7 +245,31 @@ inline void work::watch() {
   }
 }
 
+/// Complete at once, on a stream that waits for the operations: code that uses the values waits
+/// there.
+inline c10::intrusive_ptr<c10::ivalue::Future> work::future_of_gpu() {
+  const c10::impl::VirtualGuardImpl device(gpu_->type());
+  const c10::Stream side = device.getStreamFromGlobalPool(*gpu_);
+  auto made = c10::make_intrusive<c10::ivalue::Future>(
+      c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{*gpu_});
+  const c10::Stream before = device.exchangeStream(side);
+  try {
+    wait();
+    made->markCompleted(c10::IValue(outputs_));
+  } catch (...) {
+    made->setError(std::current_exception());
+  }
+  device.exchangeStream(before);
+  return made;
+}
+
 inline c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
+  if (gpu_) {
+    const c10::intrusive_ptr<c10::ivalue::Future> made = future_of_gpu();
+    const std::lock_guard lock(future_mutex_);
+    if (!future_) future_ = made;
+    return future_;
+  }
   const std::lock_guard lock(future_mutex_);
   if (future_) return future_;
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
