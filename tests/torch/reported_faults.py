@@ -178,6 +178,21 @@ def sums_of_bool_complex_and_scaled(rank):
         raise AssertionError("a product of complex numbers")
 
 
+def futures_of_sparse_sums_and_of_batches(rank):
+    """DDP asks for the future of every call."""
+    sparse = torch.sparse_coo_tensor([[rank]], [2.0], (RANKS,))
+    future = dist.all_reduce(sparse, async_op=True).get_future()
+    future.wait()
+    assert sparse.to_dense().tolist() == [2.0] * RANKS
+    data = [torch.ones(3), torch.ones(5)]
+    with dist.distributed_c10d._coalescing_manager(device=torch.device("cpu"), async_ops=True) as batch:
+        for part in data:
+            dist.broadcast(part.mul_(rank + 1), 1)
+    for work in batch.works:
+        work.get_future().wait()
+    assert all(part.tolist() == [2.0] * len(part) for part in data), data
+
+
 def mistakes_are_errors_and_change_nothing(rank):
     for call in (lambda: dist.all_gather_into_tensor(torch.zeros(5), torch.zeros(2)),
                  lambda: dist.all_gather([torch.zeros(2, dtype=torch.int) for _ in range(RANKS)], torch.zeros(2)),

@@ -295,6 +295,8 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
  * Work that is queued on the stream from now on waits until the operation is complete; the caller does
  * not wait. A failure lets the stream go on: tandem_op_test reports it. Where streams of the device
  * cannot wait for a word of memory, and for an operation on host memory, the caller waits.
+ *
+ * Not to be used yet for operations in progress: on an H100 they have not completed. tandem_op_wait.
  */
 tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* error);
 /* After completion: the length of the message received. */

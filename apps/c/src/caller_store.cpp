@@ -7,8 +7,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdlib>
 #include <optional>
-#include <random>
 #include <tandem/channels.hpp>
+#include <tandem/detail/trust.hpp>
 #include <vector>
 
 #include "job_state.hpp"
@@ -64,9 +64,10 @@ std::uint16_t free_port(const ip::address& at) {
 }
 
 std::string random_text() {
-  std::random_device source;
+  trust::digest bytes;
+  trust::random_bytes(bytes);
   std::string text;
-  for (int i = 0; i < 8; ++i) text += fmt::format("{:08x}", source());
+  for (const std::byte each : bytes) text += fmt::format("{:02x}", std::to_integer<unsigned>(each));
   return text;
 }
 

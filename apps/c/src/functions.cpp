@@ -18,18 +18,6 @@ struct tandem_job {
 namespace tandem::c {
 namespace {
 
-std::chrono::milliseconds limit_of(std::int64_t given_ms, std::chrono::milliseconds setting) {
-  if (given_ms == 0) return setting;
-  if (given_ms > 0) return std::chrono::milliseconds(given_ms);
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-      operation::no_deadline.time_since_epoch());
-}
-
-memory_kind kind_of(std::int32_t kind) {
-  if (kind >= TANDEM_HOST && kind <= TANDEM_HIP) return static_cast<memory_kind>(kind);
-  throw error(errc::bad_input, fmt::format("{} is no memory kind", kind), "see tandem_memory_kind");
-}
-
 settings settings_of(const tandem_job_options& given) {
   settings options = settings::from_environment();
   for (const char* const* pair = given.settings; pair != nullptr && *pair != nullptr; pair += 2) {
@@ -37,8 +25,9 @@ settings settings_of(const tandem_job_options& given) {
       throw error(errc::bad_input, fmt::format("setting '{}' has no value", *pair));
     options.set(pair[0], pair[1]);
   }
-  options.meet_timeout = limit_of(given.meet_timeout_ms, options.meet_timeout);
-  options.operation_timeout = limit_of(given.operation_timeout_ms, options.operation_timeout);
+  options.meet_timeout = limit_of(given.meet_timeout_ms).value_or(options.meet_timeout);
+  options.operation_timeout =
+      limit_of(given.operation_timeout_ms).value_or(options.operation_timeout);
   options.check();
   return options;
 }

@@ -17,14 +17,10 @@ namespace {
 using ordering = operation_state::ordering;
 
 mutable_view view_of(const tandem_buffer& from) {
-  if (from.kind < TANDEM_HOST || from.kind > TANDEM_HIP) {
-    throw error(errc::bad_input, fmt::format("{} is no memory kind", from.kind),
-                "see tandem_memory_kind");
-  }
   // A view of no bytes may have any address.
   static std::byte nothing;
   void* const data = from.data == nullptr && from.bytes == 0 ? &nothing : from.data;
-  return {data, from.bytes, static_cast<memory_kind>(from.kind), from.device};
+  return {data, from.bytes, kind_of(from.kind), from.device};
 }
 
 data_type type_of(const tandem_reduction& how) {
@@ -44,13 +40,6 @@ reduction reduction_of(const tandem_reduction& how) {
 std::vector<std::size_t> lengths_of(const std::size_t* given, int ranks) {
   if (given == nullptr) return {};
   return {given, given + ranks};
-}
-
-std::optional<std::chrono::milliseconds> timeout_of(const tandem_call* call) {
-  if (call == nullptr || call->timeout_ms == 0) return std::nullopt;
-  if (call->timeout_ms > 0) return std::chrono::milliseconds(call->timeout_ms);
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-      operation::no_deadline.time_since_epoch());
 }
 
 using buffers = std::initializer_list<tandem_buffer>;
@@ -77,8 +66,9 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
     const std::shared_ptr<group_of_ranks>& among = comm->state;
     among->loop().require_here();
     auto made = std::make_unique<tandem_op>();
-    made->state =
-        std::make_shared<operation_state>(among->loop(), order, timeout_of(call), make(among));
+    made->state = std::make_shared<operation_state>(
+        among->loop(), order, call == nullptr ? std::nullopt : limit_of(call->timeout_ms),
+        make(among));
     if (call != nullptr && call->has_stream != 0) {
       begin_after_stream(*made->state, *among, *call, used);
     }

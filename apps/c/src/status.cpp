@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <tandem/channel.hpp>
 
 namespace tandem::c {
 namespace {
@@ -56,6 +57,18 @@ tandem_status report(std::exception_ptr failure, tandem_error* into) noexcept {
   found.code = status;
   if (into != nullptr) write(found, *into);
   return status;
+}
+
+std::optional<std::chrono::milliseconds> limit_of(std::int64_t given_ms) {
+  if (given_ms == 0) return std::nullopt;
+  if (given_ms > 0) return std::chrono::milliseconds(given_ms);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      operation::no_deadline.time_since_epoch());
+}
+
+memory_kind kind_of(std::int32_t kind) {
+  if (kind >= TANDEM_HOST && kind <= TANDEM_HIP) return static_cast<memory_kind>(kind);
+  throw error(errc::bad_input, fmt::format("{} is no memory kind", kind), "see tandem_memory_kind");
 }
 
 void require(const void* pointer, std::string_view call, std::string_view what) {

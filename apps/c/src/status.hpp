@@ -2,9 +2,13 @@
 
 #include <tandem.h>
 
+#include <chrono>
+#include <cstdint>
 #include <exception>
+#include <optional>
 #include <string_view>
 #include <tandem/error.hpp>
+#include <tandem/memory.hpp>
 
 namespace tandem::c {
 
@@ -20,6 +24,10 @@ tandem_status guarded(tandem_error* into, Body body) noexcept {
     return report(std::current_exception(), into);
   }
 }
+/// A time limit as tandem.h has it: 0: none given, empty; below 0: no limit.
+std::optional<std::chrono::milliseconds> limit_of(std::int64_t given_ms);
+/// @par Errors thrown: `errc::bad_input`: there is no such kind.
+memory_kind kind_of(std::int32_t kind);
 /// @par Errors thrown: `errc::bad_input` if `pointer` is null.
 void require(const void* pointer, std::string_view call, std::string_view what);
 

@@ -13,7 +13,6 @@ DEVICES = ["cpu", "cuda"]
 
 _lock = threading.Lock()
 _module = None
-_failure = None  # why the back-end could not be registered
 _jobs_made = 0
 _shown = NAME    # the name that the group that is being made has for its script
 
@@ -115,8 +114,8 @@ def renamed(backend, names, defaults):
             return backend
         text = ",".join(f"{device}:{name}" for device, name in defaults.items())
     replaced = ",".join(":".join(NAME if part in names else part for part in item.split(":")) for item in text.split(","))
-    if "," in replaced and len({item.split(":")[1] for item in replaced.split(",") if ":" in item}) == 1:
-        return NAME if all(item.split(":")[1] == NAME for item in replaced.split(",")) else replaced
+    if "," in replaced and {item.split(":")[-1] for item in replaced.split(",")} == {NAME}:
+        return NAME
     return replaced if replaced != text else backend
 
 
@@ -170,9 +169,7 @@ def register():
 
 def autoload():
     """The entry point of torch.backends. `import torch` must not fail because of this package."""
-    global _failure
     try:
         register()
     except Exception as failed:  # noqa: BLE001
-        _failure = failed
         warnings.warn(f"tandem: the back-end is not available: {failed}", stacklevel=2)

@@ -173,6 +173,8 @@ class backend final : public c10d::Backend {
   std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
   void check_list(const char* call, const tensors& all) const;
 
+  work_ptr receive(OpType what, const char* title, tensors& data, int from, int tag);
+
   void start_all_reduce(work& into, const Tensor& data, const c10d::ReduceOp& op,
                         milliseconds timeout);
   void start_all_gather(work& into, const tensors& outputs, const Tensor& input,

@@ -14,8 +14,7 @@ inline work_ptr backend::gather(std::vector<tensors>& outputs, tensors& inputs,
       outputs.size() == (is_root ? 1u : 0u), "tandem: gather: expected ",
       is_root ? "one list of outputs at the root" : "no outputs at other ranks than the root");
   auto made = make(OpType::GATHER, "gather", inputs, is_root ? outputs.front() : tensors());
-  const Tensor from = dense(input);
-  made->keep(from);
+  const Tensor from = input_of(*made, input);
   tandem_buffer all{nullptr, 0, TANDEM_HOST, 0};
   if (is_root) {
     const tensors& list = outputs.front();
@@ -41,10 +40,7 @@ inline work_ptr backend::scatter(tensors& outputs, std::vector<tensors>& inputs,
       inputs.size() == (is_root ? 1u : 0u), "tandem: scatter: expected ",
       is_root ? "one list of inputs at the root" : "no inputs at other ranks than the root");
   auto made = make(OpType::SCATTER, "scatter", is_root ? inputs.front() : tensors(), outputs);
-  const Tensor into =
-      is_writable_in_place(output) ? output : at::empty(output.sizes(), output.options());
-  made->keep(into);
-  if (!is_writable_in_place(output)) made->after([output, into] { output.copy_(into); });
+  const Tensor into = output_of(*made, output);
   tandem_buffer all{nullptr, 0, TANDEM_HOST, 0};
   if (is_root) {
     const tensors& list = inputs.front();
@@ -75,11 +71,9 @@ inline work_ptr backend::reduce_scatter(tensors& outputs, std::vector<tensors>& 
   const tandem_reduction how = reduction_of(opts.reduceOp, output);
   auto made = make(OpType::REDUCE_SCATTER, "reduce_scatter", list, outputs);
   const Tensor from = joined(list);
-  const Tensor into =
-      is_writable_in_place(output) ? output : at::empty(output.sizes(), output.options());
-  made->keep({from, into});
+  const Tensor into = output_of(*made, output);
+  made->keep(from);
   made->keep(list);
-  if (!is_writable_in_place(output)) made->after([output, into] { output.copy_(into); });
   const std::vector<std::size_t> lengths = lengths_of(list);
   start(*made, opts.timeout, tandem_reduce_scatter, buffer_of(from), buffer_of(into),
         are_equally_long(list) ? nullptr : lengths.data(), how);
@@ -96,11 +90,8 @@ inline void backend::start_reduce_scatter_base(work& into, const Tensor& output,
                     "tandem: reduce_scatter_tensor: the input has ", input.numel(),
                     " elements, expected ", getSize(), " times the output's ", output.numel());
   const tandem_reduction how = reduction_of(op, output);
-  const Tensor from = dense(input);
-  const Tensor result =
-      is_writable_in_place(output) ? output : at::empty(output.sizes(), output.options());
-  into.keep({from, result});
-  if (!is_writable_in_place(output)) into.after([output, result] { output.copy_(result); });
+  const Tensor from = input_of(into, input);
+  const Tensor result = output_of(into, output);
   start(into, timeout, tandem_reduce_scatter, buffer_of(from), buffer_of(result), nullptr, how);
 }
 
@@ -154,11 +145,8 @@ inline work_ptr backend::alltoall_base(Tensor& output, Tensor& input,
   check_tensor("all_to_all_single", input);
   check_same_type("all_to_all_single", output, input);
   auto made = make(OpType::ALLTOALL_BASE, "all_to_all", {input}, {output});
-  const Tensor from = dense(input);
-  const Tensor into =
-      is_writable_in_place(output) ? output : at::empty(output.sizes(), output.options());
-  made->keep({from, into});
-  if (!is_writable_in_place(output)) made->after([output, into] { output.copy_(into); });
+  const Tensor from = input_of(*made, input);
+  const Tensor into = output_of(*made, output);
   const std::vector<std::size_t> received = split_lengths("output", output_splits, output, ranks());
   const std::vector<std::size_t> sent = split_lengths("input", input_splits, input, ranks());
   const bool is_equal = output_splits.empty() && input_splits.empty();

@@ -14,33 +14,26 @@ inline work_ptr backend::send(tensors& data, int to, int tag) {
   const Tensor& t = only_one("send", data);
   check_tag(tag);
   auto made = make(OpType::SEND, "send", data, data);
-  const Tensor used = dense(t);
-  made->keep(used);
+  const Tensor used = input_of(*made, t);
   start(*made, c10d::kUnsetTimeout, tandem_send, buffer_of(used), to, tag);
   return give(made);
 }
 
-inline work_ptr backend::recv(tensors& data, int from, int tag) {
+inline work_ptr backend::receive(OpType what, const char* title, tensors& data, int from, int tag) {
   const Tensor& t = only_one("recv", data);
   check_tag(tag);
-  auto made = make(OpType::RECV, "recv", data, data);
-  const Tensor used = dense(t);
-  made->keep(used);
-  if (!is_writable_in_place(t)) made->after([t, used] { t.copy_(used); });
+  auto made = make(what, title, data, data);
+  const Tensor used = in_place_of(*made, t);  // a message may be shorter
   start(*made, c10d::kUnsetTimeout, tandem_recv, buffer_of(used), from, tag);
   return give(made);
 }
 
+inline work_ptr backend::recv(tensors& data, int from, int tag) {
+  return receive(OpType::RECV, "recv", data, from, tag);
+}
+
 inline work_ptr backend::recvAnysource(tensors& data, int tag) {
-  const Tensor& t = only_one("recv", data);
-  check_tag(tag);
-  auto made = make(OpType::RECVANYSOURCE, "recvAnySource", data, data);
-  const Tensor used = dense(t);
-  made->keep(used);
-  if (!is_writable_in_place(t)) made->after([t, used] { t.copy_(used); });
-  start(*made, c10d::kUnsetTimeout, tandem_recv, buffer_of(used), std::int32_t{TANDEM_ANY_SOURCE},
-        tag);
-  return give(made);
+  return receive(OpType::RECVANYSOURCE, "recvAnySource", data, TANDEM_ANY_SOURCE, tag);
 }
 
 inline work_ptr backend::barrier(const c10d::BarrierOptions& opts) {

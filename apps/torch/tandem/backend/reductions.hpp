@@ -27,10 +27,7 @@ inline work_ptr backend::endCoalescing() {
 inline work_ptr backend::broadcast(tensors& data, const c10d::BroadcastOptions& opts) {
   const Tensor& t = only_one("broadcast", data);
   auto made = make(OpType::BROADCAST, "broadcast", data, data);
-  const Tensor used = dense(t);
-  made->keep(used);
-  if (used.data_ptr() != t.data_ptr() || !is_writable_in_place(t))
-    made->after([t, used] { t.copy_(used); });
+  const Tensor used = in_place_of(*made, t);
   start(*made, opts.timeout, tandem_broadcast, buffer_of(used),
         static_cast<std::int32_t>(opts.rootRank));
   return give(made);
@@ -39,9 +36,7 @@ inline work_ptr backend::broadcast(tensors& data, const c10d::BroadcastOptions& 
 inline void backend::start_all_reduce(work& into, const Tensor& data, const c10d::ReduceOp& op,
                                       milliseconds timeout) {
   const tandem_reduction how = reduction_of(op, data);
-  const Tensor used = dense(data);
-  into.keep(used);
-  if (!is_writable_in_place(data)) into.after([data, used] { data.copy_(used); });
+  const Tensor used = in_place_of(into, data);
   start(into, timeout, tandem_all_reduce, buffer_of(used), buffer_of(used), how);
 }
 
@@ -71,10 +66,8 @@ inline work_ptr backend::reduce(tensors& data, const c10d::ReduceOptions& opts) 
   const Tensor& t = only_one("reduce", data);
   const tandem_reduction how = reduction_of(opts.reduceOp, t);
   auto made = make(OpType::REDUCE, "reduce", data, data);
-  const Tensor used = dense(t);
-  made->keep(used);
-  if (!is_writable_in_place(t) && opts.rootRank == getRank())
-    made->after([t, used] { t.copy_(used); });
+  const bool is_root = opts.rootRank == getRank();
+  const Tensor used = is_root ? in_place_of(*made, t) : input_of(*made, t);
   start(*made, opts.timeout, tandem_reduce, buffer_of(used), buffer_of(used), how,
         static_cast<std::int32_t>(opts.rootRank));
   return give(made);
@@ -88,9 +81,9 @@ inline void backend::start_all_gather(work& into, const tensors& outputs, const 
   const Tensor& mine = outputs[static_cast<std::size_t>(getRank())];
   TORCH_CHECK_VALUE(mine.numel() == input.numel(), "tandem: all_gather: the input has ",
                     input.numel(), " elements, the output for this rank ", mine.numel());
-  const Tensor from = dense(input);
+  const Tensor from = input_of(into, input);
   const Tensor all = joined_memory(outputs);
-  into.keep({from, all});
+  into.keep(all);
   into.after([all, outputs] { distribute(all, outputs); });
   const std::vector<std::size_t> lengths = lengths_of(outputs);
   start(into, timeout, tandem_all_gather, buffer_of(from), buffer_of(all),
@@ -133,11 +126,8 @@ inline void backend::start_all_gather_base(work& into, const Tensor& output, con
   TORCH_CHECK_VALUE(output.numel() == input.numel() * getSize(),
                     "tandem: all_gather_into_tensor: the output has ", output.numel(),
                     " elements, expected ", getSize(), " times the input's ", input.numel());
-  const Tensor from = dense(input);
-  const Tensor all =
-      is_writable_in_place(output) ? output : at::empty(output.sizes(), output.options());
-  into.keep({from, all});
-  if (!is_writable_in_place(output)) into.after([output, all] { output.copy_(all); });
+  const Tensor from = input_of(into, input);
+  const Tensor all = output_of(into, output);
   start(into, timeout, tandem_all_gather, buffer_of(from), buffer_of(all), nullptr);
 }
 

@@ -73,16 +73,14 @@ inline void check_same_type(const char* call, const Tensor& one, const Tensor& o
                     ": tensors of types ", one.scalar_type(), " and ", other.scalar_type());
 }
 
-/// A tensor of the same elements in consecutive memory, for reading.
-inline Tensor dense(const Tensor& t) {
-  return t.is_contiguous() && !t.is_conj() && !t.is_neg()
-             ? t
-             : t.resolve_conj().resolve_neg().contiguous();
+/// Whether its elements lie one after the other in memory, as they are.
+inline bool is_dense(const Tensor& t) {
+  return t.is_contiguous() && !t.is_conj() && !t.is_neg();
 }
 
-/// The same to write to; `copy_back` is then to be called after the operation.
-inline bool is_writable_in_place(const Tensor& t) {
-  return t.is_contiguous() && !t.is_conj() && !t.is_neg();
+/// A tensor of the same elements for which that is so: itself, or a copy.
+inline Tensor dense(const Tensor& t) {
+  return is_dense(t) ? t : t.resolve_conj().resolve_neg().contiguous();
 }
 
 /// PyTorch for ROCm calls AMD's GPUs "cuda".
@@ -110,7 +108,7 @@ inline std::size_t bytes_of(std::int64_t elements, const Tensor& like) {
 inline bool are_consecutive(const tensors& all) {
   const char* expected = static_cast<const char*>(all.front().data_ptr());
   for (const Tensor& t : all) {
-    if (!is_writable_in_place(t) || t.data_ptr() != expected) return false;
+    if (!is_dense(t) || t.data_ptr() != expected) return false;
     expected += t.nbytes();
   }
   return true;

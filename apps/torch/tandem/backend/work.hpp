@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
 #include <tandem.h>
 
 #include <algorithm>
@@ -23,8 +24,7 @@
 namespace tandem::torch_backend {
 
 /// Whether a wait for GPU tensors puts the stream behind the operation instead of blocking the
-/// thread. Not by default: the first use of a kernel, of a peer's allocation and of scratch memory
-/// makes the driver wait for the streams of the device, which then wait for the operation.
+/// thread. For development: on an H100 such operations have not completed.
 inline bool runs_ahead() {
   static const bool asked = [] {
     const char* const text = std::getenv("TANDEM_RUN_AHEAD");
@@ -71,7 +71,7 @@ class work final : public c10d::Work {
   void watch();
   void run_steps(std::optional<c10::Stream> stream);
   void wait_on_stream(c10::Stream stream);
-  c10::intrusive_ptr<c10::ivalue::Future> future_of_gpu();
+  c10::intrusive_ptr<c10::ivalue::Future> completed_future();
 
   const std::string title_;
   const tensors outputs_;
@@ -227,10 +227,8 @@ inline bool work::wait(milliseconds timeout) {
   return true;
 }
 
-/// The object stays alive until the last operation is complete.
+/// The object stays alive until the last operation is complete. @pre there are operations
 inline void work::watch() {
-  const std::size_t count = ops_.size();
-  if (count == 0) return complete();
   for (tandem_op* op : ops_) {
     tandem_op_on_complete(
         op,
@@ -245,27 +243,31 @@ inline void work::watch() {
   }
 }
 
-/// Complete at once, on a stream that waits for the operations: code that uses the values waits
-/// there.
-inline c10::intrusive_ptr<c10::ivalue::Future> work::future_of_gpu() {
-  const c10::impl::VirtualGuardImpl device(gpu_->type());
-  const c10::Stream side = device.getStreamFromGlobalPool(*gpu_);
+/// Complete when it is returned: waits for the operations. On a GPU the values belong to a stream
+/// of its own, for which code that uses them waits.
+inline c10::intrusive_ptr<c10::ivalue::Future> work::completed_future() {
+  std::vector<c10::Device> devices;
+  if (gpu_) devices.push_back(*gpu_);
   auto made = c10::make_intrusive<c10::ivalue::Future>(
-      c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{*gpu_});
-  const c10::Stream before = device.exchangeStream(side);
+      c10::ListType::create(c10::TensorType::get()), std::move(devices));
+  std::optional<c10::StreamGuard> side;
+  if (gpu_) {
+    const c10::impl::VirtualGuardImpl device(gpu_->type());
+    side.emplace(device.getStreamFromGlobalPool(*gpu_));
+  }
   try {
     wait();
     made->markCompleted(c10::IValue(outputs_));
   } catch (...) {
     made->setError(std::current_exception());
   }
-  device.exchangeStream(before);
   return made;
 }
 
 inline c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
-  if (gpu_) {
-    const c10::intrusive_ptr<c10::ivalue::Future> made = future_of_gpu();
+  // Without operations of its own nothing would complete it: parts of a batch, sparse sums.
+  if (gpu_ || ops_.empty()) {
+    const c10::intrusive_ptr<c10::ivalue::Future> made = completed_future();
     const std::lock_guard lock(future_mutex_);
     if (!future_) future_ = made;
     return future_;
@@ -291,6 +293,32 @@ inline c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
   c10::intrusive_ptr<work>::unsafe_reclaim_from_nonowning(this).release();  // until `watch` is done
   watch();
   return future_;
+}
+
+/// A tensor that a call reads, in consecutive memory.
+inline Tensor input_of(work& call, const Tensor& t) {
+  const Tensor used = dense(t);
+  call.keep(used);
+  return used;
+}
+
+/// A tensor that a call reads and writes: itself, or a copy that is copied back.
+inline Tensor in_place_of(work& call, const Tensor& t) {
+  const Tensor used = input_of(call, t);
+  if (!is_dense(t)) call.after([t, used] { t.copy_(used); });
+  return used;
+}
+
+/// A tensor that a call writes: itself, or memory from which it is copied.
+inline Tensor output_of(work& call, const Tensor& t) {
+  if (is_dense(t)) {
+    call.keep(t);
+    return t;
+  }
+  const Tensor used = at::empty(t.sizes(), t.options());
+  call.keep(used);
+  call.after([t, used] { t.copy_(used); });
+  return used;
 }
 
 }  // namespace tandem::torch_backend
