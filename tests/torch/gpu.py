@@ -66,13 +66,10 @@ def calls(rank, ranks, gpu):
 
 
 def ahead(rank, ranks, gpu):
-    """With TANDEM_RUN_AHEAD=1 a wait does not block the processor: calls that follow 0.2 s of work of their stream return
-    long before it is done. Kernels and memory have been used before."""
-    data, work = torch.ones(1_000_000, device=gpu), torch.ones(4096, 4096, device=gpu)
-    for _ in range(3):  # a first use waits for all streams, so no stream may wait for it
-        warm = dist.all_reduce(data, async_op=True)
-        while not warm.is_completed():
-            pass
+    """A wait does not block the processor: calls that follow 0.2 s of work of their stream return long before it is done,
+    although kernels are used for the first time meanwhile."""
+    data = torch.ones(1_000_000, device=gpu)
+    dist.all_reduce(data)  # the first one initialises the library
     data.fill_(1)
     torch.cuda.synchronize()
     torch.cuda._sleep(int(0.2 * 1.9e9))
@@ -83,10 +80,10 @@ def ahead(rank, ranks, gpu):
     issued = time.perf_counter() - begun
     torch.cuda.synchronize()
     done = time.perf_counter() - begun
-    assert data[0].item() == ranks * (ranks / 2) ** 20, data[0].item()
-    if os.environ.get("TANDEM_RUN_AHEAD") == "1":
+    assert data[0].item() == (ranks / 2) ** 20, data[0].item()
+    if "one GPU" not in os.environ.get("TANDEM_TEST_WHERE", ""):
         assert issued < done / 2, (issued, done)
-    return f"20 calls issued in {issued * 1e3:.1f} ms, done after {done * 1e3:.1f} ms ({work.shape[0]})"
+    return f"20 calls issued in {issued * 1e3:.1f} ms, done after {done * 1e3:.1f} ms"
 
 
 def ahead_on_a_stream(rank, ranks, gpu):

@@ -41,6 +41,7 @@ const char* tandem_version(void);
 typedef struct tandem_job tandem_job;   /* this process as a rank of a job */
 typedef struct tandem_comm tandem_comm; /* a group of ranks: MPI's communicator */
 typedef struct tandem_op tandem_op;     /* an operation that was started: MPI's request */
+typedef struct tandem_batch tandem_batch; /* operations that are started together */
 
 /* ---- Errors ----------------------------------------------------------------------------------- */
 
@@ -236,9 +237,10 @@ typedef struct tandem_call {
      complete already. */
   void* stream;
   int32_t has_stream;
+  tandem_batch* batch; /* the operation starts when this is launched; NULL: at once */
 } tandem_call;
 #define TANDEM_CALL_INIT \
-  { sizeof(tandem_call), 0, NULL, 0 }
+  { sizeof(tandem_call), 0, NULL, 0, NULL }
 
 /*
  * Each of these starts an operation and returns a handle in *op, to be released. They never block.
@@ -248,6 +250,18 @@ typedef struct tandem_call {
  * "all" buffers hold one block for each rank, in rank order. In place means to pass the block inside
  * "all", or the same buffer twice. README of the collectives room: collectives/USE.md.
  */
+/*
+ * Operations of any communicators that start together: those that are called with it (tandem_call) do
+ * not start until it is launched, then in the order of their calls, and what NCCL or RCCL carries out
+ * of them is one launch: sends and receives do not wait for each other, in whatever order they are.
+ * Empty after the launch, it can be used again. Operations are waited for after the launch. One thread
+ * at a time.
+ */
+tandem_batch* tandem_batch_create(void);
+tandem_status tandem_batch_launch(tandem_batch* batch, tandem_error* error);
+/* Operations that were not launched end with TANDEM_ERR_CANCELLED. NULL is ignored. */
+void tandem_batch_destroy(tandem_batch* batch);
+
 tandem_status tandem_barrier(tandem_comm* comm, const tandem_call* call, tandem_op** op, tandem_error* error);
 tandem_status tandem_broadcast(tandem_comm* comm, tandem_buffer data, int32_t root, const tandem_call* call,
                                tandem_op** op, tandem_error* error);
@@ -276,12 +290,13 @@ tandem_status tandem_all_to_all(tandem_comm* comm, tandem_buffer from, const siz
                                 const size_t* received, const tandem_call* call, tandem_op** op,
                                 tandem_error* error);
 
-/* tag: 0 to 65535. The k-th send to a rank with a tag matches its k-th receive from here with it. */
+#define TANDEM_MAX_TAG 65534
+/* tag: 0 to TANDEM_MAX_TAG. The k-th send to a rank with a tag matches its k-th receive from here with it. */
 tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, int32_t tag,
                           const tandem_call* call, tandem_op** op, tandem_error* error);
 #define TANDEM_ANY_SOURCE (-1)
 /*
- * The message may be shorter than the buffer. from may be TANDEM_ANY_SOURCE: the first message of any
+ * The message may be shorter than the buffer, except where NCCL or RCCL carries it. from may be TANDEM_ANY_SOURCE: the first message of any
  * rank with that tag; host memory only.
  */
 tandem_status tandem_recv(tandem_comm* comm, tandem_buffer into, int32_t from, int32_t tag,
@@ -292,11 +307,13 @@ tandem_status tandem_op_test(tandem_op* op, tandem_error* error);
 /* Waits until it is complete, at most timeout_ms (<0: without limit; then TANDEM_IN_PROGRESS). */
 tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* error);
 /*
- * Work that is queued on the stream from now on waits until the operation is complete; the caller does
- * not wait. A failure lets the stream go on: tandem_op_test reports it. Where streams of the device
- * cannot wait for a word of memory, and for an operation on host memory, the caller waits.
+ * Work that is queued on the stream from now on waits until the operation is complete. A failure lets
+ * the stream go on: tandem_op_test reports it.
  *
- * Not to be used yet for operations in progress: on an H100 they have not completed. tandem_op_wait.
+ * The caller does not wait for operations that NCCL or RCCL carries out, except for the first
+ * collective of a communicator and the first message between two ranks, which initialise it. For all
+ * others it does, unless the setting stream-waits is 1: a driver that loads a kernel on its first
+ * use, or frees memory, waits for all streams, and Tandem needs the driver to let them go on.
  */
 tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* error);
 /* After completion: the length of the message received. */

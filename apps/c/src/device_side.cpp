@@ -4,8 +4,55 @@
 
 namespace tandem::c {
 
-device_side::device_side(progress& loop, accelerator& on) : on_(on), watch_(loop.executor(), on) {
-  if (!can_hold()) return;
+/// Events that are not in use.
+class device_side::event_pool {
+ public:
+  explicit event_pool(accelerator& on) : on_(on) {}
+  ~event_pool() {
+    for (const accelerator::event each : free_) on_.free_event(each);
+  }
+  event_pool(const event_pool&) = delete;
+  event_pool& operator=(const event_pool&) = delete;
+
+  accelerator::event take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        const accelerator::event taken = free_.back();
+        free_.pop_back();
+        return taken;
+      }
+    }
+    return on_.make_event();
+  }
+  void give_back(accelerator::event used) noexcept {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(used);
+  }
+
+ private:
+  accelerator& on_;
+  std::mutex mutex_;
+  std::vector<accelerator::event> free_;
+};
+
+struct device_side::recorded_event {
+  explicit recorded_event(std::shared_ptr<event_pool> from)
+      : pool(std::move(from)), handle(pool->take()) {}
+  ~recorded_event() { pool->give_back(handle); }
+  recorded_event(const recorded_event&) = delete;
+  recorded_event& operator=(const recorded_event&) = delete;
+
+  const std::shared_ptr<event_pool> pool;
+  const accelerator::event handle;
+};
+
+device_side::device_side(progress& loop, accelerator& on, bool streams_wait)
+    : on_(on),
+      can_hold_(streams_wait && on.facts().has_stream_memory_ops),
+      events_(std::make_shared<event_pool>(on)),
+      watch_(loop.executor(), on) {
+  if (!can_hold_) return;
   // What `hold` makes on first use, which is then on any thread.
   const device_stream unused(on_);
   watch_.hold(unused.get()).release();
@@ -16,31 +63,26 @@ device_side::point device_side::mark(accelerator::stream of) {
     throw error(errc::bad_input, "the stream is being captured into a graph",
                 "call Tandem outside of the capture");
   }
-  point taken;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      taken = std::move(free_.back());
-      free_.pop_back();
-    }
-  }
-  if (!taken) taken = std::make_shared<device_stream>(on_);
-  const accelerator::event now = on_.make_event();
-  try {
-    on_.record(now, of);
-    on_.await(taken->get(), now);
-  } catch (...) {
-    on_.free_event(now);
-    throw;
-  }
-  on_.free_event(now);  // the driver keeps it as long as the stream waits for it
-  return taken;
+  const auto made = std::make_shared<recorded_event>(events_);
+  on_.record(made->handle, of);
+  return made;
+}
+
+bool device_side::has_passed(const point& what) const {
+  return on_.is_complete(what->handle);
+}
+
+void device_side::await(accelerator::stream which, const point& what) const {
+  on_.await(which, what->handle);
 }
 
 asio::awaitable<void> device_side::reached(point what) {
-  co_await watch_.reached(what->get());
-  const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(what));
+  if (free_streams_.empty()) free_streams_.emplace_back(on_);
+  device_stream own = std::move(free_streams_.back());
+  free_streams_.pop_back();
+  on_.await(own.get(), what->handle);
+  co_await watch_.reached(own.get());
+  free_streams_.push_back(std::move(own));
 }
 
 }  // namespace tandem::c

@@ -9,32 +9,42 @@
 
 namespace tandem::c {
 
-/// An accelerator as the operations of a job use it: what callers' streams have to reach before an
-/// operation starts, and what waits on streams until it is complete.
+/// An accelerator as the operations of a job use it: points in the work of streams, which
+/// operations and other streams wait for.
 class device_side {
+  class event_pool;
+  struct recorded_event;
+
  public:
-  /// A point in a stream's work, on a stream of its own, so that waiting for it waits for nothing
-  /// that is queued later.
-  using point = std::shared_ptr<device_stream>;
+  /// A point in a stream's work. May outlive this object.
+  using point = std::shared_ptr<const recorded_event>;
 
-  /// On the loop.
-  device_side(progress& loop, accelerator& on);
+  /// On the loop. @param streams_wait  whether `hold` is to be used
+  device_side(progress& loop, accelerator& on, bool streams_wait);
 
-  /// Any thread. @par Errors thrown: `errc::bad_input` for a stream that is being captured into a
-  /// graph; `device_failed`.
+  accelerator& on() const noexcept { return on_; }
+
+  // Any thread.
+
+  /// The point behind the work that is on the stream now. @par Errors thrown: `errc::bad_input` for
+  /// a stream that is being captured into a graph; `device_failed`.
   point mark(accelerator::stream of);
-  /// Any thread: later work on the stream waits until the hold is released. @par Errors as
-  /// `device_watch::hold`.
+  bool has_passed(const point& what) const;
+  /// Later work on the stream waits for the point.
+  void await(accelerator::stream which, const point& what) const;
+  /// Later work on the stream waits until the hold is released. @pre can_hold
   stream_hold hold(accelerator::stream which) { return watch_.hold(which); }
-  bool can_hold() const noexcept { return on_.facts().has_stream_memory_ops; }
-  /// On the loop.
+  bool can_hold() const noexcept { return can_hold_; }
+
+  /// On the loop: waits for the point on a stream of its own, so for nothing that is queued later.
   asio::awaitable<void> reached(point what);
 
  private:
   accelerator& on_;
+  const bool can_hold_;
+  const std::shared_ptr<event_pool> events_;
   device_watch watch_;
-  std::mutex mutex_;
-  std::vector<point> free_;
+  std::vector<device_stream> free_streams_;
 };
 
 }  // namespace tandem::c

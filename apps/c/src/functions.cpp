@@ -133,6 +133,7 @@ void tandem_job_destroy(tandem_job* job) {
   if (job == nullptr) return;
   const std::unique_ptr<tandem_job> handle(job);
   progress& loop = job->state->loop();
+  if (loop.is_here()) job->state->finish_queued();
   if (!loop.is_here()) {  // a copy of the parent's: its memory is left alone
     new tandem_job(*job);
     return;
@@ -193,6 +194,7 @@ void tandem_comm_destroy(tandem_comm* comm) {
     new std::shared_ptr<group_of_ranks>(std::move(state));
     return;
   }
+  if (state->library() != nullptr) state->library()->finish_queued();
   loop.run_now([&] {
     state->end(cancelled("the communicator was destroyed"));
     state.reset();
@@ -225,7 +227,7 @@ tandem_status tandem_comm_state(tandem_comm* comm, tandem_error* error) {
 
 void tandem_comm_describe(tandem_comm* comm, char* text, size_t bytes) {
   if (bytes == 0) return;
-  const std::string& from = comm->state->backend_text();
+  const std::string from = comm->state->describe();
   const std::size_t length = std::min(from.size(), bytes - 1);
   std::memcpy(text, from.data(), length);
   text[length] = '\0';

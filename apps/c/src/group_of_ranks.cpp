@@ -1,5 +1,6 @@
 #include "group_of_ranks.hpp"
 
+#include <tandem/parallel.hpp>
 #include <utility>
 
 #include "job_state.hpp"
@@ -22,50 +23,67 @@ bool ends_communicator(const std::exception_ptr& failure) {
   }
 }
 
+std::string text_of_ranks(const communicator& of) {
+  std::vector<int> ranks;
+  for (int r = 0; r < of.size(); ++r) ranks.push_back(of.job_rank(r));
+  return (ranks.size() == 1 ? "rank " : "ranks ") + tandem::ranks_text(ranks);
+}
+
 }  // namespace
 
-group_of_ranks::group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<communicator> ranks)
+group_of_ranks::group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<communicator> ranks,
+                               bool on_devices)
     : job_(std::move(job)),
       ranks_(std::move(ranks)),
       rank_(ranks_->rank()),
       size_(ranks_->size()),
       backend_text_(ranks_->backend().text),
-      own_changed_(ranks_->get_executor()) {}
+      ranks_text_(text_of_ranks(*ranks_)),
+      own_changed_(ranks_->get_executor()) {
+  if (on_devices && size_ > 1) library_ = std::make_shared<library_calls>(*this);
+}
 
 progress& group_of_ranks::loop() const noexcept {
   return job_->loop();
 }
 
-void group_of_ranks::submit(std::shared_ptr<operation_state> op) {
-  loop().count_operations(+1);
-  loop().submit([self = shared_from_this(), op = std::move(op)] { self->begin(op); });
+std::string group_of_ranks::describe() const {
+  const std::string on_devices = library_ ? library_->text() : std::string();
+  return on_devices.empty() ? backend_text_ : on_devices + ", " + backend_text_;
 }
 
-void group_of_ranks::begin(std::shared_ptr<operation_state> op) {
-  if (ended_by_) return op->finish(ended_by_);
+void group_of_ranks::submit(std::shared_ptr<operation_state> op, operation_body body) {
+  loop().count_operations(+1);
+  loop().submit([self = shared_from_this(), op = std::move(op), body = std::move(body)] {
+    self->begin({op, body});
+  });
+}
+
+void group_of_ranks::begin(submitted what) {
+  if (ended_by_) return what.op->finish(ended_by_);
   // Operations begin in the order of their calls, also where they wait for streams.
   const bool is_ordered =
-      op->order == operation_state::ordering::collective || op->begins_after_stream();
+      what.op->order == operation_state::ordering::collective || what.op->begins_after_stream();
   if (is_ordered) {
-    waiting_.push_back(std::move(op));
+    waiting_.push_back(std::move(what));
     launch_waiting();
   } else {
-    launch(std::move(op));
+    launch(std::move(what));
   }
 }
 
 void group_of_ranks::launch_waiting() {
   while (!waiting_.empty() && beginning_ == nullptr && !ended_by_ &&
          collectives_running_ < max_collectives_at_once) {
-    std::shared_ptr<operation_state> next = std::move(waiting_.front());
+    submitted next = std::move(waiting_.front());
     waiting_.pop_front();
     launch(std::move(next));
   }
 }
 
-void group_of_ranks::launch(std::shared_ptr<operation_state> op) {
-  if (op->order == operation_state::ordering::collective) ++collectives_running_;
-  const auto which = running_.insert(running_.end(), std::move(op));
+void group_of_ranks::launch(submitted what) {
+  if (what.op->order == operation_state::ordering::collective) ++collectives_running_;
+  const auto which = running_.insert(running_.end(), std::move(what.op));
   std::function<void()> begun;
   if ((*which)->begins_after_stream()) {
     beginning_ = which->get();
@@ -74,7 +92,7 @@ void group_of_ranks::launch(std::shared_ptr<operation_state> op) {
       self->launch_waiting();
     };
   }
-  (*which)->start(*ranks_, std::move(begun),
+  (*which)->start(*ranks_, std::move(what.body), std::move(begun),
                   [self = shared_from_this(), which] { self->ended(which); });
 }
 
@@ -84,9 +102,7 @@ void group_of_ranks::ended(operation_list::iterator which) {
   if (beginning_ == op.get()) beginning_ = nullptr;  // cancelled before it ran
   if (op->order == operation_state::ordering::collective) {
     --collectives_running_;
-    if (op->failure() && !failed_by_ && ends_communicator(op->failure())) {
-      failed_by_ = op->failure();
-    }
+    if (op->failure() && ends_communicator(op->failure())) note_failure(op->failure());
   }
   launch_waiting();
 }
@@ -95,9 +111,16 @@ void group_of_ranks::end(std::exception_ptr why) {
   if (ended_by_) return;
   ended_by_ = why;
   while (!waiting_.empty()) {
-    const std::shared_ptr<operation_state> op = std::move(waiting_.front());
+    const std::shared_ptr<operation_state> op = std::move(waiting_.front().op);
     waiting_.pop_front();
     op->finish(why);
+  }
+  if (library_) {
+    library_->fail(error(errc::channel_closed, {.rank = rank_,
+                                                .rail = {},
+                                                .phase = {},
+                                                .detail = "the communicator was destroyed",
+                                                .advice = {}}));
   }
   // A cancelled operation may end at once.
   const std::vector<std::shared_ptr<operation_state>> all(running_.begin(), running_.end());

@@ -12,6 +12,7 @@
 #include <tandem/error.hpp>
 #include <vector>
 
+#include "library_calls.hpp"
 #include "operation.hpp"
 
 namespace tandem::c {
@@ -21,22 +22,33 @@ class job_state;
 /// A communicator with its operations in progress. On the loop, unless stated otherwise.
 class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
  public:
-  group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<communicator> ranks);
+  /// @param on_devices  the data of all its ranks are on GPUs of one vendor
+  group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<communicator> ranks,
+                 bool on_devices);
 
   /// Any thread.
   const std::shared_ptr<job_state>& job() const noexcept { return job_; }
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  const std::string& backend_text() const noexcept { return backend_text_; }
   progress& loop() const noexcept;
+  /// What carries its calls.
+  std::string describe() const;
+  /// "ranks 0-3", of the job.
+  const std::string& ranks_text() const noexcept { return ranks_text_; }
   /// Starts an operation, on the loop.
-  void submit(std::shared_ptr<operation_state> op);
+  void submit(std::shared_ptr<operation_state> op, operation_body body);
+  /// For operations on device memory; null: channels carry them.
+  library_calls* library() const noexcept { return library_.get(); }
 
   communicator& ranks() noexcept { return *ranks_; }
   /// Ends all operations with that failure; later ones fail with it, too.
   void end(std::exception_ptr why);
   /// The failure that ended it; null while it is usable.
   const std::exception_ptr& ended_by() const noexcept { return ended_by_ ? ended_by_ : failed_by_; }
+  /// An operation has ended the communicator with that failure.
+  void note_failure(std::exception_ptr why) {
+    if (!failed_by_) failed_by_ = std::move(why);
+  }
 
   using message = std::vector<std::byte>;
   /// Messages of this rank to itself with one tag.
@@ -54,9 +66,13 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
 
  private:
   using operation_list = std::list<std::shared_ptr<operation_state>>;
+  struct submitted {
+    std::shared_ptr<operation_state> op;
+    operation_body body;
+  };
 
-  void begin(std::shared_ptr<operation_state> op);
-  void launch(std::shared_ptr<operation_state> op);
+  void begin(submitted what);
+  void launch(submitted what);
   void launch_waiting();
   void ended(operation_list::iterator which);
 
@@ -65,7 +81,9 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   const int rank_;
   const int size_;
   const std::string backend_text_;
-  std::deque<std::shared_ptr<operation_state>> waiting_;  ///< in the order of their calls
+  const std::string ranks_text_;
+  std::shared_ptr<library_calls> library_;
+  std::deque<submitted> waiting_;  ///< in the order of their calls
   operation_list running_;
   int collectives_running_ = 0;
   const operation_state* beginning_ = nullptr;  ///< waits for its stream, and others for it

@@ -11,6 +11,8 @@ namespace tandem::c {
 namespace {
 
 constexpr std::chrono::seconds store_timeout{60};
+/// After the kind of memory of a rank that does not use its vendor's library.
+constexpr std::string_view no_library = ", no library";
 
 std::vector<std::string> keys_of_ranks(std::string_view prefix, std::size_t count) {
   std::vector<std::string> keys;
@@ -52,15 +54,18 @@ std::exception_ptr cancelled(std::string why) {
 asio::awaitable<void> job_state::join(std::shared_ptr<job_state> self, join_request how) {
   self->who_ = how.who;
   self->operation_timeout_ = how.options.operation_timeout;
+  self->streams_wait_ = how.options.stream_waits;
   self->store_ = co_await store::meet(how.who, how.options);
   self->fabric_ = co_await mixed::make_fabric(self->store_, how.options);
   // All ranks wrap the fabric, or none does.
   std::string kind(name(how.kind));
-  const std::vector<std::string> kinds = co_await exchange(
-      self->store_, "c/kind", how.who.rank, static_cast<std::size_t>(how.who.size), std::move(kind),
-      how.options.meet_timeout);
-  if (std::ranges::any_of(kinds,
-                          [](const std::string& k) { return k != name(memory_kind::host); })) {
+  if (!how.options.vendor_library) kind += no_library;
+  self->kinds_ = co_await exchange(self->store_, "c/kind", how.who.rank,
+                                   static_cast<std::size_t>(how.who.size), std::move(kind),
+                                   how.options.meet_timeout);
+  if (std::ranges::any_of(self->kinds_, [](const std::string& k) {
+        return !k.starts_with(name(memory_kind::host));
+      })) {
     self->fabric_ = devices::make_fabric(std::move(self->fabric_), how.options);
   }
   const const_view like(nullptr, 0, how.kind, how.device);
@@ -72,12 +77,23 @@ std::shared_ptr<device_side> job_state::side_of(memory_kind kind, int device) {
   accelerator& on = accelerator_at(kind, device);
   const std::lock_guard lock(sides_mutex_);
   std::shared_ptr<device_side>& found = sides_[{kind, device}];
-  if (!found) loop_.run_now([&] { found = std::make_shared<device_side>(loop_, on); });
+  if (!found)
+    loop_.run_now([&] { found = std::make_shared<device_side>(loop_, on, streams_wait_); });
   return found;
 }
 
+std::shared_ptr<device_side> job_state::known_side(memory_kind kind, int device) {
+  const std::lock_guard lock(sides_mutex_);
+  return sides_.at({kind, device});
+}
+
 std::shared_ptr<group_of_ranks> job_state::add(std::unique_ptr<communicator> ranks) {
-  auto made = std::make_shared<group_of_ranks>(shared_from_this(), std::move(ranks));
+  const auto kind_at = [&](int rank) -> const std::string& {
+    return kinds_[static_cast<std::size_t>(ranks->job_rank(rank))];
+  };
+  bool on_devices = kind_at(0) == name(memory_kind::cuda) || kind_at(0) == name(memory_kind::hip);
+  for (int r = 1; r < ranks->size(); ++r) on_devices = on_devices && kind_at(r) == kind_at(0);
+  auto made = std::make_shared<group_of_ranks>(shared_from_this(), std::move(ranks), on_devices);
   std::erase_if(groups_, [](const auto& each) { return each.expired(); });
   groups_.push_back(made);
   return made;
@@ -110,6 +126,17 @@ asio::awaitable<std::shared_ptr<group_of_ranks>> job_state::split(
   co_return part;
 }
 
+void job_state::finish_queued() {
+  std::vector<std::shared_ptr<group_of_ranks>> all;
+  loop_.run_now([&] {
+    for (const auto& each : groups_) {
+      if (auto group = each.lock(); group && group->library() != nullptr) all.push_back(group);
+    }
+  });
+  for (const auto& group : all) group->library()->finish_queued();
+  loop_.run_now([&] { all.clear(); });
+}
+
 void job_state::leave() {
   // First, so that what is cancelled then is no failure to report to the other ranks.
   if (fabric_) fabric_->close();
@@ -129,7 +156,7 @@ void job_state::abort(const std::string& reason) {
                    .phase = {},
                    .detail = fmt::format("rank {} has aborted: {}", rank(), reason),
                    .advice = {}});
-  if (fabric_) fabric_->fail(why);
+  fail(why);
 }
 
 }  // namespace tandem::c

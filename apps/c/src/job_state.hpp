@@ -51,6 +51,8 @@ class job_state : public std::enable_shared_from_this<job_state> {
 
   /// The accelerator of a buffer, made on first use. Any thread but the loop's.
   std::shared_ptr<device_side> side_of(memory_kind kind, int device);
+  /// The same after the first use. Any thread.
+  std::shared_ptr<device_side> known_side(memory_kind kind, int device);
 
   // On the loop.
 
@@ -63,10 +65,16 @@ class job_state : public std::enable_shared_from_this<job_state> {
       std::shared_ptr<group_of_ranks> parent, int colour, int key);
 
   const std::shared_ptr<group_of_ranks>& world() const noexcept { return world_; }
+  /// Waits for what vendors' libraries carry out, at most until its time limits. Not on the loop.
+  void finish_queued();
   /// Leaves the job; ends all operations.
   void leave();
   /// Ends the job on every rank.
   void abort(const std::string& reason);
+  /// Ends the job on every rank with that error.
+  void fail(const error& why) {
+    if (fabric_) fabric_->fail(why);
+  }
 
  private:
   std::shared_ptr<group_of_ranks> add(std::unique_ptr<communicator> ranks);
@@ -76,6 +84,8 @@ class job_state : public std::enable_shared_from_this<job_state> {
   std::map<std::pair<memory_kind, int>, std::shared_ptr<device_side>> sides_;
   launch_info who_;
   std::chrono::milliseconds operation_timeout_{};
+  bool streams_wait_ = false;
+  std::vector<std::string> kinds_;  ///< of the memory of each rank that a vendor's library may use
   std::shared_ptr<store> store_;
   std::unique_ptr<fabric> fabric_;
   std::shared_ptr<group_of_ranks> world_;

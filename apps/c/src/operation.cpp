@@ -1,23 +1,54 @@
 #include "operation.hpp"
 
+#include <thread>
 #include <utility>
 
 namespace tandem::c {
+namespace {
+
+using std::chrono::microseconds;
+using clock = std::chrono::steady_clock;
+
+/// A thread that waits for the device polls this long, then looks at this interval.
+constexpr microseconds poll_time{200};
+constexpr microseconds poll_interval{50};
+
+}  // namespace
 
 bool operation_state::wait(progress::time_point limit) {
-  if (!is_done()) loop_.wait(is_done_, limit);
+  if (!is_routed_.load(std::memory_order_acquire)) loop_.wait(is_routed_, limit);
+  const bool is_queued = [this] {
+    const std::lock_guard lock(mutex_);
+    return end_ != nullptr;
+  }();
+  if (!is_queued) {
+    if (!is_done()) loop_.wait(is_done_, limit);
+    return is_done();
+  }
+  const progress::time_point begun = clock::now();
+  while (!is_done() && !finish_if_reached()) {
+    const progress::time_point now = clock::now();
+    if (now >= limit) return false;
+    if (now - begun > poll_time) std::this_thread::sleep_for(poll_interval);
+  }
   return is_done();
 }
 
+void operation_state::poll() {
+  if (!finish_if_reached()) loop_.poll();
+}
+
 void operation_state::on_complete(std::function<void()> callback) {
+  bool is_queued = false;
   {
-    const std::lock_guard lock(callback_mutex_);
+    const std::lock_guard lock(mutex_);
     if (!is_done()) {
       callback_ = std::move(callback);
-      return;
+      is_queued = end_ != nullptr;
     }
   }
-  loop_.notify_user(std::move(callback));
+  if (callback) return loop_.notify_user(std::move(callback));
+  if (is_queued) finish_when_reached();
 }
 
 void operation_state::begin_after(std::shared_ptr<device_side> side, accelerator::stream stream) {
@@ -25,16 +56,66 @@ void operation_state::begin_after(std::shared_ptr<device_side> side, accelerator
   side_ = std::move(side);
 }
 
-void operation_state::hold(accelerator::stream stream) {
-  if (side_ == nullptr || !side_->can_hold()) {
-    wait(progress::time_point::max());
-    return;
+void operation_state::wait_on(accelerator::stream stream) {
+  if (!is_routed_.load(std::memory_order_acquire)) {
+    loop_.wait(is_routed_, progress::time_point::max());
   }
-  const std::lock_guard lock(callback_mutex_);
-  if (!is_done()) holds_.push_back(side_->hold(stream));
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_done()) return;
+    if (end_) return side_->await(stream, end_);
+    if (side_ && side_->can_hold()) {
+      holds_.push_back(side_->hold(stream));
+      return;
+    }
+  }
+  wait(progress::time_point::max());
 }
 
-/// The time limit holds for what starts before the first suspension of the body.
+void operation_state::was_queued(std::shared_ptr<device_side> side, device_side::point end) {
+  bool has_callback = false;
+  {
+    const std::lock_guard lock(mutex_);
+    side_ = std::move(side);
+    end_ = std::move(end);
+    has_callback = callback_ != nullptr;
+  }
+  note_routed();
+  if (has_callback) finish_when_reached();
+}
+
+void operation_state::note_routed() {
+  if (!is_routed_.exchange(true)) loop_.notify();
+}
+
+bool operation_state::finish_if_reached() {
+  if (is_done()) return true;
+  bool is_reached = false;
+  std::exception_ptr failure;
+  try {
+    const std::lock_guard lock(mutex_);
+    is_reached = end_ && side_ && side_->has_passed(end_);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (is_reached || failure) finish(failure);
+  return is_done();
+}
+
+/// Where a user waits for the report.
+void operation_state::finish_when_reached() {
+  loop_.submit([self = shared_from_this()] {
+    std::shared_ptr<device_side> side;
+    {
+      const std::lock_guard lock(self->mutex_);
+      side = self->side_;
+    }
+    if (!side) return;  // complete
+    asio::co_spawn(self->loop_.executor(), side->reached(self->end_),
+                   [self, side](std::exception_ptr failure) { self->finish(failure); });
+  });
+}
+
 asio::awaitable<void> operation_state::run(communicator& ranks, std::function<void()> begun) {
   std::exception_ptr failure;
   if (begin_) {
@@ -50,26 +131,35 @@ asio::awaitable<void> operation_state::run(communicator& ranks, std::function<vo
   co_await body_(*this);
 }
 
-void operation_state::start(communicator& ranks, std::function<void()> begun,
+void operation_state::start(communicator& ranks, operation_body body, std::function<void()> begun,
                             std::function<void()> ended) {
+  note_routed();
+  body_ = std::move(body);
   running_.start(loop_.executor(), run(ranks, std::move(begun)),
                  [self = shared_from_this(), ended = std::move(ended)](std::exception_ptr failure) {
                    self->finish(failure);
+                   self->body_ = nullptr;
                    ended();
                  });
 }
 
+/// Work that is queued on a stream cannot be revoked.
+void operation_state::cancel() {
+  if (body_) running_.cancel();
+}
+
 void operation_state::finish(std::exception_ptr failure) {
-  if (is_done()) return;
+  if (is_claimed_.exchange(true)) return;
   failure_ = std::move(failure);
-  body_ = nullptr;
   std::function<void()> callback;
   {
-    const std::lock_guard lock(callback_mutex_);
+    const std::lock_guard lock(mutex_);
     is_done_.store(true, std::memory_order_release);
     callback = std::move(callback_);
     holds_.clear();
+    side_.reset();  // on the loop or before the job ends, which owns it
   }
+  note_routed();
   loop_.count_operations(-1);
   loop_.notify();
   if (callback) loop_.notify_user(std::move(callback));

@@ -23,57 +23,77 @@ namespace tandem::c {
 /// What an operation does, on the loop.
 using operation_body = std::function<asio::awaitable<void>(class operation_state&)>;
 
-/// An operation in progress: its body, its outcome, and who waits for it.
+/// An operation in progress, its outcome, and who waits for it. It has a body that the loop runs,
+/// or calls of a vendor's library that are queued on a stream (`was_queued`).
 class operation_state : public std::enable_shared_from_this<operation_state> {
  public:
   enum class ordering { collective, point_to_point };
 
-  operation_state(progress& loop, ordering order, std::optional<std::chrono::milliseconds> timeout,
-                  operation_body body)
-      : order(order), timeout(timeout), loop_(loop), body_(std::move(body)) {}
+  operation_state(progress& loop, ordering order, std::optional<std::chrono::milliseconds> timeout)
+      : order(order), timeout(timeout), loop_(loop) {}
 
   const ordering order;
   const std::optional<std::chrono::milliseconds> timeout;
   std::size_t bytes = 0;  ///< received
   int source = -1;        ///< rank whose message was received
 
+  // Any thread.
+
   bool is_done() const noexcept { return is_done_.load(std::memory_order_acquire); }
   /// @pre is_done
   const std::exception_ptr& failure() const noexcept { return failure_; }
-  /// Any thread. False: `limit` has passed.
+  /// False: `limit` has passed.
   bool wait(progress::time_point limit);
-  void poll() { loop_.poll(); }
+  /// Makes progress.
+  void poll();
   void on_complete(std::function<void()> callback);
+  /// Later work on the stream waits until it is complete, or else the caller does.
+  void wait_on(accelerator::stream stream);
+  /// Completes it, once.
+  void finish(std::exception_ptr failure);
+  progress& loop() const noexcept { return loop_; }
 
-  /// Any thread, before `start`: it begins when the stream has done the work that is on it now.
+  /// Before it is started: it begins when the stream has done the work that is on it now.
   void begin_after(std::shared_ptr<device_side> side, accelerator::stream stream);
   bool begins_after_stream() const noexcept { return begin_ != nullptr; }
-  /// Any thread: later work on the stream waits until it is complete, or else the caller does.
-  void hold(accelerator::stream stream);
+  const device_side::point& beginning() const noexcept { return begin_; }
+
+  /// Before it is given to a vendor's library: it will be queued, or given to channels after all.
+  void may_be_queued() noexcept { is_routed_ = false; }
+  /// In a batch that was not launched yet.
+  void set_in_batch(bool is) noexcept { is_in_batch_ = is; }
+  bool is_in_batch() const noexcept { return is_in_batch_; }
+  /// Its calls have been queued, and are complete at `end`.
+  void was_queued(std::shared_ptr<device_side> side, device_side::point end);
+  /// Whether its calls are complete; finishes it if they are.
+  bool finish_if_reached();
 
   // On the loop.
 
   /// `begun` is called when it begins or fails to, `ended` when it is complete.
   /// @pre `ranks` exists until then.
-  void start(communicator& ranks, std::function<void()> begun, std::function<void()> ended);
-  void cancel() { running_.cancel(); }
-  /// Completes it, once; without `start` for one that was never started.
-  void finish(std::exception_ptr failure);
-
-  progress& loop() const noexcept { return loop_; }
+  void start(communicator& ranks, operation_body body, std::function<void()> begun,
+             std::function<void()> ended);
+  void cancel();
 
  private:
   asio::awaitable<void> run(communicator& ranks, std::function<void()> begun);
+  void finish_when_reached();
+  void note_routed();
 
   progress& loop_;
   operation_body body_;
   cancellable running_;
   std::exception_ptr failure_;
+  std::atomic<bool> is_claimed_{false};  ///< by the thread that completes it
   std::atomic<bool> is_done_{false};
-  std::mutex callback_mutex_;
+  std::atomic<bool> is_routed_{true};  ///< its calls were queued, or never will be
+  std::atomic<bool> is_in_batch_{false};
+  std::mutex mutex_;
   std::function<void()> callback_;
   std::shared_ptr<device_side> side_;  ///< of its buffers; null: host memory
   device_side::point begin_;
+  device_side::point end_;  ///< of its calls; null: not queued
   std::vector<stream_hold> holds_;
 };
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <tandem.h>
 
+#include <cstddef>
 #include <initializer_list>
 #include <limits>
 #include <tandem/collectives.hpp>
@@ -44,21 +45,39 @@ std::vector<std::size_t> lengths_of(const std::size_t* given, int ranks) {
 
 using buffers = std::initializer_list<tandem_buffer>;
 
-/// Orders an operation on device buffers after the work that is on the caller's stream.
-void begin_after_stream(operation_state& op, group_of_ranks& among, const tandem_call& call,
-                        buffers used) {
+/// The first buffer that is in the memory of a device; null: none is.
+const tandem_buffer* find_on_device(buffers used) {
   for (const tandem_buffer& each : used) {
-    if (each.kind == TANDEM_HOST || each.bytes == 0) continue;
-    const auto kind = static_cast<memory_kind>(each.kind);
-    op.begin_after(among.job()->side_of(kind, each.device), call.stream);
-    return;
+    if (each.kind != TANDEM_HOST) return &each;
+  }
+  return nullptr;
+}
+
+/// What an operation does: a body for the loop, and the same as a call of a vendor's library.
+struct work {
+  operation_body by_channels;
+  library_call by_library = {};  ///< without `make`: channels only
+};
+
+void start_now(const std::shared_ptr<group_of_ranks>& among,
+               const std::shared_ptr<operation_state>& op, const work& what, call_batch* together) {
+  if (what.by_library.make) {
+    among->library()->start(op, what.by_library, what.by_channels, together);
+  } else {
+    among->submit(op, what.by_channels);
   }
 }
 
-/// Starts an operation that `make` describes as a body, given the group.
-template <class Make>
+tandem_batch* batch_of(const tandem_call* call) {
+  const bool has_member =
+      call != nullptr && call->struct_bytes >= offsetof(tandem_call, batch) + sizeof call->batch;
+  return has_member ? call->batch : nullptr;
+}
+
+/// Starts an operation that `describe` describes, given the group, as `work`.
+template <class Describe>
 tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call, tandem_op** op,
-                    tandem_error* failed, ordering order, buffers used, Make make) {
+                    tandem_error* failed, ordering order, buffers used, Describe describe) {
   return guarded(failed, [&] {
     require(comm, name, "comm");
     require(op, name, "op");
@@ -67,25 +86,61 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
     among->loop().require_here();
     auto made = std::make_unique<tandem_op>();
     made->state = std::make_shared<operation_state>(
-        among->loop(), order, call == nullptr ? std::nullopt : limit_of(call->timeout_ms),
-        make(among));
-    if (call != nullptr && call->has_stream != 0) {
-      begin_after_stream(*made->state, *among, *call, used);
+        among->loop(), order, call == nullptr ? std::nullopt : limit_of(call->timeout_ms));
+    work what = describe(among);
+    what.by_library.name = name;
+    const tandem_buffer* const on_device = find_on_device(used);
+    if (on_device == nullptr || among->library() == nullptr) what.by_library.make = nullptr;
+    if (on_device != nullptr) {
+      const memory_kind kind = kind_of(on_device->kind);
+      std::shared_ptr<device_side> side = among->job()->side_of(kind, on_device->device);
+      what.by_library.kind = kind;
+      what.by_library.device = on_device->device;
+      if (call != nullptr && call->has_stream != 0)
+        made->state->begin_after(std::move(side), call->stream);
     }
-    among->submit(made->state);
+    if (tandem_batch* const together = batch_of(call)) {
+      together->operations.add(made->state, [among, op = made->state, what](call_batch& with) {
+        start_now(among, op, what, &with);
+      });
+    } else {
+      start_now(among, made->state, what, nullptr);
+    }
     *op = made.release();
   });
 }
 
-template <class Make>
+template <class Describe>
 tandem_status start_collective(tandem_comm* comm, const char* name, const tandem_call* call,
-                               tandem_op** op, tandem_error* failed, buffers used, Make make) {
-  return start(comm, name, call, op, failed, ordering::collective, used, std::move(make));
+                               tandem_op** op, tandem_error* failed, buffers used,
+                               Describe describe) {
+  return start(comm, name, call, op, failed, ordering::collective, used, std::move(describe));
+}
+
+/// A reduction that the library may not have.
+std::function<bool(const tandem::library_queue&)> has(data_type type, reduction how) {
+  return [type, op = how.op](const tandem::library_queue& queue) { return queue.has(type, op); };
+}
+
+void require_started(const tandem_op& op, const char* name) {
+  if (!op.state->is_in_batch()) return;
+  throw error(errc::bad_input,
+              fmt::format("{}: the operation has not started: its batch was not launched", name),
+              "call tandem_batch_launch before");
 }
 
 int checked_tag(const char* name, std::int32_t tag) {
-  if (tag >= 0 && tag <= std::numeric_limits<std::uint16_t>::max()) return tag;
-  throw error(errc::bad_input, fmt::format("{}: tag {}", name, tag), "tags are 0 to 65535");
+  if (tag >= 0 && tag <= TANDEM_MAX_TAG) return tag;
+  throw error(errc::bad_input, fmt::format("{}: tag {}", name, tag),
+              fmt::format("tags are 0 to {}", TANDEM_MAX_TAG));
+}
+
+/// The library has no tags, and no messages of a rank to itself: channels carry those.
+library_call message_call(const group_of_ranks& among, int peer, int tag, bool is_send,
+                          std::size_t bytes, std::function<void(tandem::library_queue&)> make) {
+  const bool is_other = peer >= 0 && peer < among.size() && peer != among.rank();
+  if (tag != 0 || !is_other) return {};
+  return {.peer = peer, .is_send = is_send, .bytes = bytes, .make = std::move(make)};
 }
 
 tandem_status outcome_of(const operation_state& op, tandem_error* failed) {
@@ -98,35 +153,55 @@ tandem_status outcome_of(const operation_state& op, tandem_error* failed) {
 }  // namespace tandem::c
 
 using namespace tandem::c;
+using tandem::data_type, tandem::library_queue, tandem::reduction;
 using shared_group = std::shared_ptr<group_of_ranks>;
+
+tandem_batch* tandem_batch_create(void) {
+  return new tandem_batch;
+}
+
+tandem_status tandem_batch_launch(tandem_batch* batch, tandem_error* error) {
+  return guarded(error, [&] {
+    require(batch, "tandem_batch_launch", "batch");
+    batch->operations.launch();
+  });
+}
+
+void tandem_batch_destroy(tandem_batch* batch) {
+  delete batch;
+}
 
 tandem_status tandem_barrier(tandem_comm* comm, const tandem_call* call, tandem_op** op,
                              tandem_error* error) {
   return start_collective(comm, "tandem_barrier", call, op, error, {}, [](const shared_group& g) {
-    return [g](operation_state&) { return tandem::barrier(g->ranks()); };
+    return work{[g](operation_state&) { return tandem::barrier(g->ranks()); }};
   });
 }
 
 tandem_status tandem_broadcast(tandem_comm* comm, tandem_buffer data, int32_t root,
                                const tandem_call* call, tandem_op** op, tandem_error* error) {
-  return start_collective(comm, "tandem_broadcast", call, op, error, {data},
-                          [&](const shared_group& g) {
-                            return [g, view = view_of(data), root](operation_state&) {
-                              return tandem::broadcast(g->ranks(), view, root);
-                            };
-                          });
+  return start_collective(
+      comm, "tandem_broadcast", call, op, error, {data}, [&](const shared_group& g) {
+        const tandem::mutable_view view = view_of(data);
+        return work{
+            [g, view, root](operation_state&) { return tandem::broadcast(g->ranks(), view, root); },
+            {.make = [view, root](library_queue& by) { by.broadcast(view, root); }}};
+      });
 }
 
 tandem_status tandem_all_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer result,
                                 tandem_reduction how, const tandem_call* call, tandem_op** op,
                                 tandem_error* error) {
-  return start_collective(comm, "tandem_all_reduce", call, op, error, {data, result},
-                          [&](const shared_group& g) {
-                            return [g, from = view_of(data), into = view_of(result),
-                                    type = type_of(how), by = reduction_of(how)](operation_state&) {
-                              return tandem::all_reduce(g->ranks(), from, into, type, by);
-                            };
-                          });
+  return start_collective(
+      comm, "tandem_all_reduce", call, op, error, {data, result}, [&](const shared_group& g) {
+        const tandem::mutable_view from = view_of(data), into = view_of(result);
+        const data_type type = type_of(how);
+        const reduction by = reduction_of(how);
+        return work{
+            [=](operation_state&) { return tandem::all_reduce(g->ranks(), from, into, type, by); },
+            {.is_possible = has(type, by),
+             .make = [=](library_queue& q) { q.all_reduce(from, into, type, by); }}};
+      });
 }
 
 tandem_status tandem_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer result,
@@ -134,10 +209,14 @@ tandem_status tandem_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer
                             tandem_op** op, tandem_error* error) {
   return start_collective(
       comm, "tandem_reduce", call, op, error, {data, result}, [&](const shared_group& g) {
-        return [g, from = view_of(data), into = view_of(result), type = type_of(how),
-                by = reduction_of(how), root](operation_state&) {
-          return tandem::reduce(g->ranks(), from, into, type, by, root);
-        };
+        const tandem::mutable_view from = view_of(data), into = view_of(result);
+        const data_type type = type_of(how);
+        const reduction by = reduction_of(how);
+        return work{[=](operation_state&) {
+                      return tandem::reduce(g->ranks(), from, into, type, by, root);
+                    },
+                    {.is_possible = has(type, by),
+                     .make = [=](library_queue& q) { q.reduce(from, into, type, by, root); }}};
       });
 }
 
@@ -146,11 +225,13 @@ tandem_status tandem_all_gather(tandem_comm* comm, tandem_buffer mine, tandem_bu
                                 tandem_op** op, tandem_error* error) {
   return start_collective(
       comm, "tandem_all_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
-        return [g, from = view_of(mine), into = view_of(all),
-                lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
-          if (lengths.empty()) return tandem::all_gather(g->ranks(), from, into);
-          return tandem::all_gather_v(g->ranks(), from, into, lengths);
-        };
+        const tandem::mutable_view from = view_of(mine), into = view_of(all);
+        const auto lengths = lengths_of(bytes_of_rank, g->size());
+        return work{[=](operation_state&) {
+                      if (lengths.empty()) return tandem::all_gather(g->ranks(), from, into);
+                      return tandem::all_gather_v(g->ranks(), from, into, lengths);
+                    },
+                    {.make = [=](library_queue& q) { q.all_gather(from, into, lengths); }}};
       });
 }
 
@@ -159,12 +240,18 @@ tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem
                                     const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start_collective(
       comm, "tandem_reduce_scatter", call, op, error, {all, mine}, [&](const shared_group& g) {
-        return [g, from = view_of(all), into = view_of(mine), type = type_of(how),
-                by = reduction_of(how),
-                lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
-          if (lengths.empty()) return tandem::reduce_scatter(g->ranks(), from, into, type, by);
-          return tandem::reduce_scatter_v(g->ranks(), from, into, lengths, type, by);
-        };
+        const tandem::mutable_view from = view_of(all), into = view_of(mine);
+        const data_type type = type_of(how);
+        const reduction by = reduction_of(how);
+        const auto lengths = lengths_of(bytes_of_rank, g->size());
+        return work{[=](operation_state&) {
+                      if (lengths.empty())
+                        return tandem::reduce_scatter(g->ranks(), from, into, type, by);
+                      return tandem::reduce_scatter_v(g->ranks(), from, into, lengths, type, by);
+                    },
+                    {.is_possible = has(type, by), .make = [=](library_queue& q) {
+                       q.reduce_scatter(from, into, lengths, type, by);
+                     }}};
       });
 }
 
@@ -173,11 +260,13 @@ tandem_status tandem_gather(tandem_comm* comm, tandem_buffer mine, tandem_buffer
                             tandem_op** op, tandem_error* error) {
   return start_collective(
       comm, "tandem_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
-        return [g, from = view_of(mine), into = view_of(all), root,
-                lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
-          if (lengths.empty()) return tandem::gather(g->ranks(), from, into, root);
-          return tandem::gather_v(g->ranks(), from, into, lengths, root);
-        };
+        const tandem::mutable_view from = view_of(mine), into = view_of(all);
+        const auto lengths = lengths_of(bytes_of_rank, g->size());
+        return work{[=](operation_state&) {
+                      if (lengths.empty()) return tandem::gather(g->ranks(), from, into, root);
+                      return tandem::gather_v(g->ranks(), from, into, lengths, root);
+                    },
+                    {.make = [=](library_queue& q) { q.gather(from, into, lengths, root); }}};
       });
 }
 
@@ -186,11 +275,13 @@ tandem_status tandem_scatter(tandem_comm* comm, tandem_buffer all, tandem_buffer
                              tandem_op** op, tandem_error* error) {
   return start_collective(
       comm, "tandem_scatter", call, op, error, {all, mine}, [&](const shared_group& g) {
-        return [g, from = view_of(all), into = view_of(mine), root,
-                lengths = lengths_of(bytes_of_rank, g->size())](operation_state&) {
-          if (lengths.empty()) return tandem::scatter(g->ranks(), from, into, root);
-          return tandem::scatter_v(g->ranks(), from, into, lengths, root);
-        };
+        const tandem::mutable_view from = view_of(all), into = view_of(mine);
+        const auto lengths = lengths_of(bytes_of_rank, g->size());
+        return work{[=](operation_state&) {
+                      if (lengths.empty()) return tandem::scatter(g->ranks(), from, into, root);
+                      return tandem::scatter_v(g->ranks(), from, into, lengths, root);
+                    },
+                    {.make = [=](library_queue& q) { q.scatter(from, into, lengths, root); }}};
       });
 }
 
@@ -204,12 +295,13 @@ tandem_status tandem_all_to_all(tandem_comm* comm, tandem_buffer from, const siz
                               "tandem_all_to_all: one of sent and received is NULL",
                               "give both, or neither");
         }
-        return
-            [g, source = view_of(from), target = view_of(into), out = lengths_of(sent, g->size()),
-             in = lengths_of(received, g->size())](operation_state&) {
-              if (out.empty()) return tandem::all_to_all(g->ranks(), source, target);
-              return tandem::all_to_all_v(g->ranks(), source, out, target, in);
-            };
+        const tandem::mutable_view source = view_of(from), target = view_of(into);
+        const auto out = lengths_of(sent, g->size()), in = lengths_of(received, g->size());
+        return work{[=](operation_state&) {
+                      if (out.empty()) return tandem::all_to_all(g->ranks(), source, target);
+                      return tandem::all_to_all_v(g->ranks(), source, out, target, in);
+                    },
+                    {.make = [=](library_queue& q) { q.all_to_all(source, out, target, in); }}};
       });
 }
 
@@ -217,8 +309,11 @@ tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, 
                           const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start(comm, "tandem_send", call, op, error, ordering::point_to_point, {message},
                [&](const shared_group& g) {
-                 return [g, view = view_of(message), to, at = checked_tag("tandem_send", tag)](
-                            operation_state&) { return send_to(g, view, to, at); };
+                 const tandem::mutable_view view = view_of(message);
+                 const int at = checked_tag("tandem_send", tag);
+                 return work{[=](operation_state&) { return send_to(g, view, to, at); },
+                             message_call(*g, to, at, true, view.bytes,
+                                          [view](library_queue& q) { q.send(view); })};
                });
 }
 
@@ -226,11 +321,15 @@ tandem_status tandem_recv(tandem_comm* comm, tandem_buffer into, int32_t from, i
                           const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start(comm, "tandem_recv", call, op, error, ordering::point_to_point, {into},
                [&](const shared_group& g) {
-                 return [g, view = view_of(into), from,
-                         at = checked_tag("tandem_recv", tag)](operation_state& self) {
-                   if (from == TANDEM_ANY_SOURCE) return receive_from_any(g, view, at, self);
-                   return receive_from(g, view, from, at, self);
-                 };
+                 const tandem::mutable_view view = view_of(into);
+                 const int at = checked_tag("tandem_recv", tag);
+                 return work{[=](operation_state& self) {
+                               if (from == TANDEM_ANY_SOURCE)
+                                 return receive_from_any(g, view, at, self);
+                               return receive_from(g, view, from, at, self);
+                             },
+                             message_call(*g, from, at, false, view.bytes,
+                                          [view](library_queue& q) { q.recv(view); })};
                });
 }
 
@@ -250,6 +349,7 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
   const tandem_status failed = guarded(error, [&] {
     require(op, "tandem_op_wait", "op");
     op->state->loop().require_here();
+    require_started(*op, "tandem_op_wait");
     op->state->wait(timeout_ms < 0
                         ? progress::time_point::max()
                         : std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms));
@@ -262,7 +362,8 @@ tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* e
   return guarded(error, [&] {
     require(op, "tandem_op_wait_stream", "op");
     op->state->loop().require_here();
-    op->state->hold(stream);
+    require_started(*op, "tandem_op_wait_stream");
+    op->state->wait_on(stream);
     if (op->state->is_done() && op->state->failure()) std::rethrow_exception(op->state->failure());
   });
 }

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <exception>
+
 namespace tandem::c {
 namespace {
 
@@ -77,15 +79,24 @@ void progress::leave() {
 }
 
 void progress::run_now(const std::function<void()>& what) {
-  std::unique_lock lock(mutex_);
-  while (!enter(lock)) {
-    ++callers_waiting_;
-    changed_.wait(lock);
-    --callers_waiting_;
+  if (try_enter()) {
+    const turn mine(*this);
+    return what();
   }
-  lock.unlock();
-  const turn mine(*this);
-  what();
+  // Another caller may run the loop until this thread has done something.
+  std::atomic<bool> is_over{false};
+  std::exception_ptr failure;
+  asio::post(context_, [&] {
+    try {
+      what();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    is_over.store(true, std::memory_order_release);
+    notify();
+  });
+  wait(is_over, time_point::max());
+  if (failure) std::rethrow_exception(failure);
 }
 
 void progress::wait(const std::atomic<bool>& is_done, time_point limit) {

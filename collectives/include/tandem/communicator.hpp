@@ -93,6 +93,8 @@ class communicator {
 
   int rank() const noexcept;
   int size() const noexcept;
+  /// The rank in the job of a rank of this group.
+  int job_rank(int rank) const noexcept;
   asio::any_io_executor get_executor() const noexcept;
   /// The plan of its collectives: the one agreed on in `make_communicator`; after `split`, the plan
   /// for the ranks of the part; else `plan::standard`.

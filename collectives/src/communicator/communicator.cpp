@@ -50,6 +50,9 @@ int communicator::rank() const noexcept {
 int communicator::size() const noexcept {
   return group_->size();
 }
+int communicator::job_rank(int rank) const noexcept {
+  return group_->member(rank);
+}
 asio::any_io_executor communicator::get_executor() const noexcept {
   return group_->executor();
 }

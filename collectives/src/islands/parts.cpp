@@ -6,7 +6,6 @@
 #include <array>
 #include <boost/asio/error.hpp>
 #include <boost/asio/this_coro.hpp>
-#include <chrono>
 #include <tandem/plan.hpp>
 #include <utility>
 
@@ -14,9 +13,6 @@
 
 namespace tandem::detail {
 namespace {
-
-/// Time for the vendor's library to complete started work, unless a rank is missing.
-constexpr std::chrono::seconds closed_grace{1};
 
 /// The chunk for copy engines and kernels: each has a fixed cost of some 10 us, in which a link
 /// between two devices transfers 4 MB.
@@ -62,12 +58,7 @@ bool is_tandem_error(std::exception_ptr failure) {
 }  // namespace
 
 island_parts::island_parts(group& over, accelerator& of, const std::vector<island_fact>& reported)
-    : all(over),
-      device(of),
-      ranks(reported),
-      watch(over.executor(), of),
-      own_(of),
-      grace_timer_(over.executor()) {}
+    : all(over), device(of), ranks(reported), watch(over.executor(), of), own_(of) {}
 
 backend_description island_parts::description() const {
   group_backend how = all.size() == 1 ? group_backend::alone : group_backend::channels;
@@ -109,19 +100,8 @@ asio::awaitable<void> island_parts::connect(communicator& over, const nccl* libr
 void island_parts::watch_peer() {
   const group& in = *inside->internals();
   const int next = (inside->rank() + 1) % inside->size();
-  loss_watch_ =
-      std::make_unique<loss_watch>(in, next, [this](const error& why) { on_peer_failure(why); });
-}
-
-/// A peer that has closed in an orderly way had finished its part, so work on the streams should
-/// complete soon: it gets a grace period.
-void island_parts::on_peer_failure(const error& why) {
-  if (why.code() == errc::channel_closed) return;
-  if (why.code() != errc::peer_closed) return abort_group(why);
-  grace_timer_.expires_after(closed_grace);
-  grace_timer_.async_wait([this, why](const error_code& cancelled) {
-    if (!cancelled) abort_group(why);
-  });
+  peer_watch_ =
+      std::make_unique<peer_watch>(in, next, [this](const error& why) { abort_group(why); });
 }
 
 void island_parts::abort_group(const error& why) {

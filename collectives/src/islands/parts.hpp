@@ -1,12 +1,11 @@
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <tandem/accelerator.hpp>
 #include <tandem/parallel.hpp>
 
 #include "communicator/call.hpp"
 #include "islands/division.hpp"
-#include "islands/loss_watch.hpp"
+#include "islands/peer_watch.hpp"
 #include "islands/vendor_group.hpp"
 
 namespace tandem::detail {
@@ -87,14 +86,12 @@ class island_parts final : public device_backend {
  private:
   accelerator::stream down_stream() const noexcept { return down ? down->stream() : own_.get(); }
   void watch_peer();
-  void on_peer_failure(const error& why);
   void abort_group(const error& why);
   asio::awaitable<void> synchronize();
 
   device_stream own_;
   buffer scratch_;
-  std::unique_ptr<loss_watch> loss_watch_;
-  asio::steady_timer grace_timer_;
+  std::unique_ptr<peer_watch> peer_watch_;
 };
 
 inline std::byte* bytes_at(const mutable_view& of, std::size_t offset = 0) noexcept {

@@ -41,6 +41,16 @@ void vendor_calls::recv(std::byte* into, std::size_t count, int type, int from) 
   by_.check_status(by_.lib_.recv(into, count, type, from, by_.comm_, by_.stream()), "ncclRecv");
 }
 
+void vendor_group::begin_batch() const {
+  const device_guard on(device_);
+  check_status(lib_.group_start(), "ncclGroupStart");
+}
+
+void vendor_group::end_batch() const {
+  const device_guard on(device_);
+  check_status(lib_.group_end(), "ncclGroupEnd");
+}
+
 void vendor_group::reduce_segments(const std::byte* from, std::byte* into, std::size_t count,
                                    std::size_t element_bytes, int leader_count, int type, int op) {
   if (leader_count == size_ && count % static_cast<std::size_t>(size_) == 0) {

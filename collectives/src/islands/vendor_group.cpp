@@ -23,16 +23,19 @@ struct start_state {
   nc::comm made = nullptr;
 };
 
+/// @param first  as of `vendor_group::start`
 /// @param tell  notified on the executor when the initialisation has ended, unless it is abandoned
 void start_library(const std::shared_ptr<start_state>& state, accelerator& device, const nccl& lib,
-                   nc::unique_id id, int rank, int size, const asio::any_io_executor& executor,
-                   async_condition& changed) {
-  auto start = [state, &device, &lib, id, rank, size, executor, &changed] {
+                   nc::unique_id id, int rank, int size, std::function<nc::result(nc::comm)> first,
+                   const asio::any_io_executor& executor, async_condition& changed) {
+  auto start = [state, &device, &lib, id, rank, size, first = std::move(first), executor,
+                &changed] {
     nc::comm made = nullptr;
     nc::result status = nc::system_error;
     try {
       const device_guard on(device);
       status = lib.init_rank(&made, size, id, rank);
+      if (status == nc::success && first) status = first(made);
     } catch (const error&) {
     }
     {
@@ -151,12 +154,24 @@ asio::awaitable<void> vendor_group::start(communicator& inside) {
   const mutable_view bytes(id.bytes);
   co_await tandem::broadcast(inside, bytes, 0);
   throw_if_failed();
-
   const asio::any_io_executor executor = inside.get_executor();
+  co_await start(executor, id);
+}
+
+std::function<nc::result(nc::comm)> vendor_group::first_message(void* byte, bool is_sender) const {
+  return [&lib = lib_, byte, is_sender, peer = peer(), on = stream()](nc::comm over) {
+    return is_sender ? lib.send(byte, 1, nc::uint8, peer, over, on)
+                     : lib.recv(byte, 1, nc::uint8, peer, over, on);
+  };
+}
+
+asio::awaitable<void> vendor_group::start(asio::any_io_executor executor, nc::unique_id id,
+                                          std::function<nc::result(nc::comm)> first) {
   nc::result status = nc::success;
   {
     wait_for_start waiting(*this, executor);
-    start_library(waiting.state, device_, lib_, id, rank_, size_, executor, waiting.changed);
+    start_library(waiting.state, device_, lib_, id, rank_, size_, std::move(first), executor,
+                  waiting.changed);
     while (!waiting.is_over() && !lost_) co_await waiting.changed.wait();
     status = waiting.status();
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <tandem/accelerator.hpp>
@@ -46,12 +47,25 @@ class vendor_group {
   /// aborted meanwhile. @par Errors `device_failed`, with the library's error text; the reason of
   /// an abort.
   asio::awaitable<void> start(communicator& inside);
+  /// The same with the id that one of the ranks has made and reported to the others.
+  /// @param first  a call that all ranks make on the thread that initialises the library: the
+  ///   library connects ranks in their first call, and blocks its thread; may be empty
+  asio::awaitable<void> start(asio::any_io_executor executor, nc::unique_id id,
+                              std::function<nc::result(nc::comm)> first = {});
+  /// For `start`: one byte from rank 0 to rank 1 of two, or the other way round.
+  std::function<nc::result(nc::comm)> first_message(void* byte, bool is_sender) const;
 
   accelerator::stream stream() const noexcept { return stream_.get(); }
 
   /// Aborts the communicator because a rank is lost: work on the stream ends, and every later call
   /// throws `why`.
   void abort_group(const error& why);
+  /// Calls of this thread until `end_batch`, of other groups of the device too, are launched as
+  /// one.
+  void begin_batch() const;
+  void end_batch() const;
+  /// The other rank of a group of two.
+  int peer() const noexcept { return 1 - rank_; }
   /// Throws the reason if the group was aborted. Call it after waiting for the stream.
   void throw_if_failed() const;
 

@@ -64,6 +64,11 @@ struct settings {
   /// devices: NICs of RDMA rails access device memory directly if they can (GPUDirect RDMA),
   /// instead of staging it through pinned memory.
   bool gpudirect = true;
+  /// C interface: groups whose ranks are one island of GPUs use the vendor's library.
+  bool vendor_library = true;
+  /// C interface: streams, not threads, wait for operations that channels carry. Not with kernels
+  /// that are loaded on first use, which wait for every stream (CUDA_MODULE_LOADING=EAGER).
+  bool stream_waits = false;
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};

@@ -248,7 +248,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 31> table{{
+constexpr std::array<option, 33> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length are sent eagerly, longer ones by rendezvous",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -304,6 +304,14 @@ constexpr std::array<option, 31> table{{
      "device memory over RDMA: 1 lets NICs access it directly where they can, 0 stages it through "
      "pinned memory",
      get_flag<&settings::gpudirect>, set_flag<&settings::gpudirect>},
+    {"vendor-library", "TANDEM_VENDOR_LIBRARY", "0 or 1",
+     "C interface and PyTorch: 1 lets groups whose ranks are one island of GPUs use NCCL or RCCL, "
+     "0 does not",
+     get_flag<&settings::vendor_library>, set_flag<&settings::vendor_library>},
+    {"stream-waits", "TANDEM_STREAM_WAITS", "0 or 1",
+     "C interface and PyTorch: 1 lets streams instead of threads wait for device memory that "
+     "channels carry; needs CUDA_MODULE_LOADING=EAGER",
+     get_flag<&settings::stream_waits>, set_flag<&settings::stream_waits>},
     {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "auto or bytes",
      "shm: ring per direction of a pair of ranks; auto: from cache sizes and the number of ranks",
      get_ring_bytes, set_ring_bytes},

@@ -157,6 +157,11 @@ class backend final : public c10d::Backend {
     tandem_call call = call_for(timeout);
     if (const std::optional<c10::Device> gpu = first_gpu(arguments...)) {
       into.is_on(*gpu);
+      gpu_ = gpu;
+      if (coalesced_) {
+        call.batch = coalesced_->operations.get();
+        into.set_in_batch(true);
+      }
       call.stream = current_stream(*gpu).native_handle();
       call.has_stream = 1;
     }
@@ -167,7 +172,7 @@ class backend final : public c10d::Backend {
   }
   /// What is returned to the caller; part of a batch between startCoalescing and endCoalescing.
   work_ptr give(c10::intrusive_ptr<work> made) {
-    if (coalesced_) coalesced_->push_back(made);
+    if (coalesced_) coalesced_->parts.push_back(made);
     return made;
   }
   std::size_t ranks() const { return static_cast<std::size_t>(getSize()); }
@@ -190,8 +195,17 @@ class backend final : public c10d::Backend {
   milliseconds timeout_;
   const std::string name_;  ///< "tandem", or that of a back-end whose place it has taken
   std::atomic<std::uint64_t> calls_{0};
+  std::optional<c10::Device> gpu_;  ///< of its last tensors on one
   std::uint64_t barriers_ = 0;
-  std::optional<std::vector<c10::intrusive_ptr<work>>> coalesced_;
+  /// Calls between startCoalescing and endCoalescing. Those on a GPU start at the end, together.
+  struct batch {
+    struct destroy {
+      void operator()(tandem_batch* which) const { tandem_batch_destroy(which); }
+    };
+    std::unique_ptr<tandem_batch, destroy> operations{tandem_batch_create()};
+    std::vector<c10::intrusive_ptr<work>> parts;
+  };
+  std::optional<batch> coalesced_;
 };
 
 /// The process's groups that joined a job of their own.

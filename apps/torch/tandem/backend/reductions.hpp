@@ -16,11 +16,16 @@ inline void backend::check_list(const char* call, const tensors& all) const {
 
 inline work_ptr backend::endCoalescing() {
   TORCH_CHECK(coalesced_, "tandem: endCoalescing without startCoalescing");
-  const auto parts = std::move(*coalesced_);
+  const batch together = std::move(*coalesced_);
   coalesced_.reset();
+  tandem_error error = TANDEM_ERROR_INIT;
+  check(tandem_batch_launch(together.operations.get(), &error), error);
   auto all =
       c10::make_intrusive<work>(getRank(), OpType::COALESCED, "coalesced", tensors(), tensors());
-  for (const auto& part : parts) all->add(part);
+  for (const auto& part : together.parts) {
+    part->set_in_batch(false);
+    all->add(part);
+  }
   return all;
 }
 

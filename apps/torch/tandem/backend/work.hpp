@@ -7,13 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
@@ -22,16 +20,6 @@
 #include "tensors.hpp"
 
 namespace tandem::torch_backend {
-
-/// Whether a wait for GPU tensors puts the stream behind the operation instead of blocking the
-/// thread. For development: on an H100 such operations have not completed.
-inline bool runs_ahead() {
-  static const bool asked = [] {
-    const char* const text = std::getenv("TANDEM_RUN_AHEAD");
-    return text != nullptr && std::string_view(text) == "1";
-  }();
-  return asked;
-}
 
 /// Operations in progress, what is to be done after them, and the tensors that they use.
 class work final : public c10d::Work {
@@ -43,8 +31,13 @@ class work final : public c10d::Work {
   void keep(tensors used) { kept_.insert(kept_.end(), used.begin(), used.end()); }
   void keep(const Tensor& used) { kept_.push_back(used); }
   void add(tandem_op* op) { ops_.push_back(op); }
-  /// Its tensors are on that GPU: streams wait for it, not threads.
-  void is_on(c10::Device gpu) { gpu_ = gpu; }
+  /// Its tensors are on that GPU: streams wait for it, not threads where that is possible.
+  void is_on(c10::Device gpu) {
+    gpu_ = gpu;
+    called_on_ = current_stream(gpu);
+  }
+  /// Started with the others of a batch, at its end: until then nothing waits for it.
+  void set_in_batch(bool is) { is_in_batch_ = is; }
   void after(std::function<void()> what) { after_.push_back(std::move(what)); }
   /// Takes over what another work waits for.
   void add(c10::intrusive_ptr<work> part) { parts_.push_back(std::move(part)); }
@@ -83,6 +76,9 @@ class work final : public c10d::Work {
   bool is_complete_ = false;
   bool is_finished_ = false;  ///< `finish` was called
   std::optional<c10::Device> gpu_;
+  std::optional<c10::Stream> called_on_;  ///< the stream that its tensors belong to
+  bool is_in_batch_ = false;
+  bool is_ordered_ = false;  ///< memory that is freed is not used again before it is complete
   std::optional<c10::Event> steps_;  ///< what `after_` has queued on the first stream that waited
   int source_ = -1;
   std::mutex future_mutex_;
@@ -97,10 +93,10 @@ struct work::abandoned {
 };
 
 work::~work() {
-  bool all_over = true;
-  for (tandem_op* op : ops_)
-    all_over = all_over && tandem_op_test(op, nullptr) != TANDEM_IN_PROGRESS;
-  if (all_over) {
+  const auto is_over = [](tandem_op* op) {
+    return tandem_op_test(op, nullptr) != TANDEM_IN_PROGRESS;
+  };
+  if (is_ordered_ || std::all_of(ops_.begin(), ops_.end(), is_over)) {
     for (tandem_op* op : ops_) tandem_op_release(op);
     return;
   }
@@ -198,13 +194,20 @@ inline void work::wait_on_stream(c10::Stream stream) {
   }
   if (steps_) steps_->block(stream);
   run_steps(stream);
+  if (stream != *called_on_) {
+    for (const Tensor& t : kept_) {
+      if (t.is_cuda()) t.record_stream(stream);
+    }
+  }
+  is_ordered_ = true;
   if (!is_finished_) finish();
   is_finished_ = true;
 }
 
 inline bool work::wait(milliseconds timeout) {
+  if (is_in_batch_) return true;
   const bool is_limited = timeout != kNoTimeout && timeout.count() > 0;
-  if (gpu_ && !is_limited && runs_ahead()) {
+  if (gpu_ && !is_limited) {
     wait_on_stream(current_stream(*gpu_));
     for (const auto& part : parts_) part->wait(timeout);
     return true;

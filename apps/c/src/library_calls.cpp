@@ -1,0 +1,312 @@
+#include "library_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <tandem/async.hpp>
+#include <tandem/log.hpp>
+#include <thread>
+#include <utility>
+
+#include "group_of_ranks.hpp"
+#include "job_state.hpp"
+
+namespace tandem::c {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How often completed operations are let go of, and time limits looked at.
+constexpr milliseconds look_interval{100};
+/// A thread that queues a call holds the lock, for ever if the device is full of work that waits
+/// for a lost rank: then the library is aborted without it.
+constexpr milliseconds lock_interval{10};
+constexpr int max_lock_tries = 200;
+/// Of the messages in which two ranks introduce themselves: no caller's.
+constexpr std::uint16_t introduction_tag = 65535;
+
+error as_error(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& known) {
+    return known;
+  } catch (const std::exception& other) {
+    return error(errc::peer_lost, other.what());
+  }
+}
+
+}  // namespace
+
+library_calls::library_calls(group_of_ranks& group)
+    : group_(group), look_timer_(group.loop().executor()), fail_timer_(group.loop().executor()) {}
+
+void library_calls::start(std::shared_ptr<operation_state> op, library_call call,
+                          operation_body body, call_batch* together) {
+  op->may_be_queued();
+  group_.loop().count_operations(+1);
+  const std::lock_guard lock(mutex_);
+  lane& on = lanes_[{call.peer, call.is_send}];
+  if (on.at == lane::phase::unknown && !failed_) start_lanes(call);
+  if (on.at == lane::phase::starting) {
+    on.waiting.push_back([this, &on, op, call, body] { route(on, op, call, body, nullptr); });
+  } else {
+    route(on, op, call, body, together);
+  }
+}
+
+void library_calls::route(lane& on, const std::shared_ptr<operation_state>& op,
+                          const library_call& call, const operation_body& body,
+                          call_batch* together) {
+  if (failed_) return op->finish(std::make_exception_ptr(*failed_));
+  if (!on.queue || (call.is_possible && !call.is_possible(*on.queue))) {
+    group_.loop().count_operations(-1);
+    return group_.submit(op, body);
+  }
+  call_on_lane made{shared_from_this(), &on, op, call};
+  if (together != nullptr) {
+    together->ready_.push_back(std::move(made));
+  } else {
+    queue_all({std::move(made)});
+  }
+}
+
+/// The caller's stream first: the queue's waits for it.
+std::shared_ptr<device_side> library_calls::begin_on(const call_on_lane& which) {
+  std::shared_ptr<device_side> side = group_.job()->known_side(which.call.kind, which.call.device);
+  if (const device_side::point& begin = which.op->beginning())
+    side->await(which.on->queue->stream(), begin);
+  return side;
+}
+
+void library_calls::queue_all(const std::vector<call_on_lane>& calls) {
+  std::vector<std::shared_ptr<device_side>> sides;
+  try {
+    for (const call_on_lane& each : calls) sides.push_back(each.by->begin_on(each));
+    std::optional<library_queue::batch> together;
+    if (calls.size() > 1) together.emplace(*calls.front().on->queue);
+    for (const call_on_lane& each : calls) each.call.make(*each.on->queue);
+    if (together) together->end();
+    for (std::size_t i = 0; i < calls.size(); ++i) calls[i].by->note_queued(calls[i], sides[i]);
+  } catch (...) {
+    for (const call_on_lane& each : calls) each.op->finish(std::current_exception());
+  }
+}
+
+void library_calls::note_queued(const call_on_lane& which,
+                                const std::shared_ptr<device_side>& side) {
+  if (which.call.peer != library_call::all_ranks && !which.call.is_send) {
+    which.op->bytes = which.call.bytes;
+    which.op->source = which.call.peer;
+  }
+  which.op->was_queued(side, side->mark(which.on->queue->stream()));
+  const milliseconds limit = which.op->timeout.value_or(group_.job()->operation_timeout());
+  queued_.push_back({which.op, which.call.name, std::chrono::steady_clock::now() + limit});
+  if (std::exchange(is_looking_, true)) return;
+  group_.loop().submit([self = shared_from_this()] { self->look_again(); });
+}
+
+void library_calls::start_lanes(const library_call& first) {
+  const bool is_message = first.peer != library_call::all_ranks;
+  lanes_[{first.peer, first.is_send}].at = lane::phase::starting;
+  if (is_message) lanes_[{first.peer, !first.is_send}].at = lane::phase::starting;
+  using ordering = operation_state::ordering;
+  auto introduction = std::make_shared<operation_state>(
+      group_.loop(), is_message ? ordering::point_to_point : ordering::collective, std::nullopt);
+  library_call like;
+  like.peer = first.peer;
+  like.kind = first.kind;
+  like.device = first.device;
+  group_.submit(std::move(introduction), [self = shared_from_this(), like](operation_state&) {
+    return self->make_lanes(like);
+  });
+}
+
+asio::awaitable<void> library_calls::make_lanes(library_call like) {
+  // The caller holds the lock.
+  co_await asio::post(group_.loop().executor(), asio::use_awaitable);
+  std::exception_ptr failure;
+  try {
+    co_await try_make_lanes(like);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) co_return;
+  fail(as_error(failure));
+  std::rethrow_exception(failure);
+}
+
+asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
+  const island_member mine(like.kind, like.device);
+  library_queue::failure_handler lost = [weak = weak_from_this()](const error& why) {
+    if (const auto self = weak.lock()) self->fail(why);
+  };
+  if (like.peer == library_call::all_ranks) {
+    library_queue::made made = co_await library_queue::make(group_.ranks(), mine, std::move(lost));
+    const std::lock_guard lock(mutex_);
+    set_lane(like.peer, false, std::move(made.text), std::move(made.queue));
+  } else {
+    library_queue::made_pair made = co_await library_queue::make_pair(
+        group_.ranks(), like.peer, mine, introduction_tag, std::move(lost));
+    const std::lock_guard lock(mutex_);
+    set_lane(like.peer, true, made.text, std::move(made.sends));
+    set_lane(like.peer, false, made.text, std::move(made.receives));
+  }
+  co_await start_waiting(like.peer);
+}
+
+void library_calls::set_lane(int peer, bool is_send, std::string text,
+                             std::unique_ptr<library_queue> queue) {
+  lane& made = lanes_[{peer, is_send}];
+  made.queue = std::move(queue);
+  made.text = std::move(text);
+  if (is_send) return;
+  const std::string what = peer == library_call::all_ranks
+                               ? std::string("collectives")
+                               : fmt::format("messages with rank {}", peer);
+  log(log_level::info, "groups",
+      fmt::format("{}: {} on device memory by {}{}", group_.ranks_text(), what,
+                  made.queue ? "" : "channels: ", made.text));
+}
+
+void library_calls::start_waiting_on(lane& on) {
+  on.at = lane::phase::ready;
+  for (const auto& start : std::exchange(on.waiting, {})) start();
+}
+
+/// On a thread of its own: the library connects ranks in their first call, and blocks its caller
+/// until the others make it, which need this rank's loop.
+asio::awaitable<void> library_calls::start_waiting(int peer) {
+  const asio::any_io_executor executor = group_.loop().executor();
+  async_condition changed(executor);
+  bool is_over = false;
+  std::thread starter([&, self = shared_from_this()]() mutable {
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& [key, each] : lanes_) {
+        if (key.first == peer) start_waiting_on(each);
+      }
+    }
+    asio::post(executor, [&, self = std::move(self)] {
+      is_over = true;
+      changed.notify_all();
+    });
+  });
+  starter.detach();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  while (!is_over) co_await changed.wait();
+}
+
+std::string library_calls::text() const {
+  const std::lock_guard lock(mutex_);
+  const auto found = lanes_.find({library_call::all_ranks, false});
+  if (found == lanes_.end() || !found->second.queue) return {};
+  return found->second.text;
+}
+
+void library_calls::look_again() {
+  look_timer_.expires_after(look_interval);
+  look_timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
+    const auto self = weak.lock();
+    if (self && !cancelled) self->look();
+  });
+}
+
+void library_calls::look() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return look_again();
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(queued_, [](const queued_operation& each) { return each.op->finish_if_reached(); });
+  const auto late = std::ranges::find_if(
+      queued_, [now](const queued_operation& each) { return each.deadline <= now; });
+  is_looking_ = !queued_.empty();
+  if (is_looking_) look_again();
+  if (late == queued_.end()) return;
+  const error why(errc::timed_out,
+                  {.rank = group_.job()->rank(),
+                   .rail = {},
+                   .phase = {},
+                   .detail = fmt::format("{} among {}, by the vendor's library: not complete "
+                                         "within its time limit",
+                                         late->name, group_.ranks_text()),
+                   .advice = "look for a rank that has not made the same call, or give operations "
+                             "more time"});
+  lock.unlock();
+  group_.job()->fail(why);
+}
+
+void library_calls::try_fail(const error& why, int tries) {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock || tries >= max_lock_tries) return end_all(why);
+  fail_timer_.expires_after(lock_interval);
+  fail_timer_.async_wait([weak = weak_from_this(), why, tries](error_code cancelled) {
+    const auto self = weak.lock();
+    if (self && !cancelled) self->try_fail(why, tries + 1);
+  });
+}
+
+void library_calls::end_all(const error& why) {
+  if (failed_) return;
+  failed_ = why;
+  group_.note_failure(std::make_exception_ptr(why));
+  // First, because what is aborted reaches its end, too.
+  for (const queued_operation& each : queued_) {
+    if (!each.op->finish_if_reached()) each.op->finish(std::make_exception_ptr(why));
+  }
+  queued_.clear();
+  for (auto& [key, each] : lanes_) {
+    if (each.queue) each.queue->abort(why);
+    start_waiting_on(each);
+  }
+}
+
+void library_calls::finish_queued() {
+  std::vector<queued_operation> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.assign(queued_.begin(), queued_.end());
+  }
+  for (const queued_operation& each : all) each.op->wait(each.deadline);
+}
+
+void call_batch::add(std::shared_ptr<operation_state> op, start_function start) {
+  op->may_be_queued();
+  op->loop().count_operations(+1);
+  op->set_in_batch(true);
+  entries_.push_back({std::move(op), std::move(start)});
+}
+
+call_batch::~call_batch() {
+  for (const entry& each : entries_) {
+    each.op->finish(cancelled("the batch that it belongs to was not launched"));
+  }
+}
+
+void call_batch::launch() {
+  for (const entry& each : std::exchange(entries_, {})) {
+    each.op->loop().count_operations(-1);
+    each.op->set_in_batch(false);
+    each.start(*this);
+  }
+  const auto calls = std::exchange(ready_, {});
+  std::vector<library_calls*> groups;
+  for (const auto& each : calls) groups.push_back(each.by.get());
+  std::ranges::sort(groups);  // locked in one order by all threads
+  groups.erase(std::ranges::unique(groups).begin(), groups.end());
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (library_calls* const each : groups) locks.emplace_back(each->mutex_);
+  std::vector<library_calls::call_on_lane> usable;
+  for (const library_calls::call_on_lane& each : calls) {
+    if (each.by->failed_) {
+      each.op->finish(std::make_exception_ptr(*each.by->failed_));
+    } else {
+      usable.push_back(each);
+    }
+  }
+  if (!usable.empty()) library_calls::queue_all(usable);
+}
+
+}  // namespace tandem::c

@@ -1,0 +1,133 @@
+/// Calls of a vendor's collective library in the order of a stream.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <tandem/accelerator.hpp>
+#include <tandem/collectives.hpp>
+#include <tandem/communicator.hpp>
+#include <tandem/parallel.hpp>
+
+#pragma GCC visibility push(default)
+
+namespace tandem {
+
+namespace detail {
+class group;
+class peer_watch;
+class vendor_group;
+struct nccl;
+}  // namespace detail
+
+/// Ranks of one island, and a communicator of their vendor's library (NCCL, RCCL) whose calls are
+/// queued on a stream of its own: a call returns at once, is carried out when the stream reaches
+/// it, and needs no processor meanwhile. The caller orders it with other streams: before the call
+/// `stream()` waits for an event of theirs, and they wait for one that is recorded behind it.
+///
+/// All ranks make the same calls in the same order. Views are in the memory of this rank's device.
+/// Blocks are in rank order; `bytes_of_rank` is the length of each, or empty: all are equal.
+/// Minimum and maximum of floating point, averages of integers, bitwise operations and 16-bit
+/// integers are not available (`has`): see `make_island_communicator`.
+///
+/// @par Errors  thrown by calls: as of the collectives for their arguments, before anything is
+///   queued; `device_failed` with the library's text; the reason of `abort`.
+/// @par Failure  When the job fails, or 1 s after the watched peer has left, the handler is called,
+///   once, on the communicator's executor: it has to call `abort`, without which kernels on the
+///   stream wait for the lost rank for ever.
+/// @par Executor  Made and destroyed on that of the communicator, which outlives it. Calls on any
+///   thread, one at a time.
+class library_queue {
+ public:
+  using failure_handler = std::function<void(const error& why)>;
+  struct made {
+    std::unique_ptr<library_queue> queue;  ///< null on every rank if it is not possible
+    std::string text;  ///< "NCCL 2.28.9", or why not: "ranks 0 and 1 share a device"
+  };
+  struct made_pair {
+    std::unique_ptr<library_queue> sends, receives;
+    std::string text;
+  };
+
+  /// Among all ranks of `over`, which call it as a collective. `over` may be used meanwhile.
+  /// @par Cost  An all_gather of 192 bytes for each rank, and the library's initialisation:
+  ///   seconds, and device memory.
+  /// @par Errors  `unsupported_memory`: no such device; those of the all_gather; `device_failed`.
+  static asio::awaitable<made> make(communicator& over, island_member mine, failure_handler what);
+  /// Between this rank and one other, which both call it: a queue for messages in each direction,
+  /// so that a send does not wait for a receive that is queued later. `tag`: of the two messages
+  /// that they exchange. @par Cost  as of `make`, twice.
+  static asio::awaitable<made_pair> make_pair(communicator& over, int peer, island_member mine,
+                                              std::uint16_t tag, failure_handler what);
+  ~library_queue();
+  library_queue(const library_queue&) = delete;
+  library_queue& operator=(const library_queue&) = delete;
+
+  accelerator::stream stream() const noexcept;
+  /// Whether the library has such a reduction as Tandem defines it. The same on all ranks.
+  bool has(data_type type, reduce_op op) const noexcept;
+
+  void broadcast(mutable_view data, int root);
+  void all_reduce(const_view data, mutable_view result, data_type type, reduction how);
+  /// `result` is ignored except at the root.
+  void reduce(const_view data, mutable_view result, data_type type, reduction how, int root);
+  void all_gather(const_view mine, mutable_view all, std::span<const std::size_t> bytes_of_rank);
+  void reduce_scatter(const_view all, mutable_view mine, std::span<const std::size_t> bytes_of_rank,
+                      data_type type, reduction how);
+  /// `all` is ignored except at the root, in `gather` and `scatter`.
+  void gather(const_view mine, mutable_view all, std::span<const std::size_t> bytes_of_rank,
+              int root);
+  void scatter(const_view all, mutable_view mine, std::span<const std::size_t> bytes_of_rank,
+               int root);
+  /// `sent`, `received`: lengths by rank; empty: all equal. Not in place.
+  void all_to_all(const_view from, std::span<const std::size_t> sent, mutable_view into,
+                  std::span<const std::size_t> received);
+  /// Of a pair: to and from the other rank.
+  void send(const_view message);
+  void recv(mutable_view into);
+
+  /// Ends the work on the stream; later calls throw `why`. On the executor.
+  void abort(const error& why);
+
+  /// Calls of this thread, of any queues on one device, that the library launches as one at `end`:
+  /// a send and a receive in one batch do not wait for each other.
+  class batch {
+   public:
+    explicit batch(const library_queue& any);
+    ~batch();
+    batch(const batch&) = delete;
+    batch& operator=(const batch&) = delete;
+    /// @par Errors  as of calls.
+    void end();
+
+   private:
+    const library_queue& by_;
+    bool is_over_ = false;
+  };
+
+ private:
+  class vendor_reduction;
+
+  library_queue(const communicator& over, accelerator& device, const detail::nccl& library,
+                int version, int rank, int size);
+  void watch(int peer, failure_handler what);
+  enum class direction : std::uint8_t { none, sends, receives };
+  asio::awaitable<void> start(const std::array<char, 128>& id, direction of);
+
+  const std::shared_ptr<detail::group> over_;
+  const int version_;  ///< the lowest of all ranks
+  accelerator& device_;
+  failure_handler on_failure_;
+  bool is_started_ = false;
+  buffer byte_;  ///< of the first message of a pair
+  std::unique_ptr<detail::vendor_group> by_;
+  std::unique_ptr<detail::peer_watch> watch_;
+};
+
+}  // namespace tandem
+
+#pragma GCC visibility pop
