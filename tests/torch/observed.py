@@ -21,6 +21,8 @@ CALLS = {  # as rank 0 of two: in and out elements, what else is shown
     "_allgather_base": (3, 6, {"dtype": "Int"}),
     "_reduce_scatter_base": (6, 3, {"dtype": "Double"}),
     "all_gather": (2, 4, {}),
+    "gather": (2, 4, {"Rank": 1}),
+    "all_to_all": (4, 4, {"In split size": "[2, 2]"}),
     "all_to_allv": (5, 5, {"In split size": "[2, 3]", "Out split size": "[2, 3]"}),
     "send": (4, 4, {"Dst Rank": 1}),
     "recv": (4, 4, {"Src Rank": 1}),
@@ -34,6 +36,8 @@ def profiled_calls(torch, dist, rank):
     dist.all_gather_into_tensor(torch.zeros(6, dtype=torch.int), torch.ones(3, dtype=torch.int))
     dist.reduce_scatter_tensor(torch.zeros(3, dtype=torch.double), torch.ones(6, dtype=torch.double))
     dist.all_gather([torch.zeros(2), torch.zeros(2)], torch.ones(2))
+    dist.gather(torch.ones(2), [torch.zeros(2), torch.zeros(2)] if rank == 1 else None, 1)
+    dist.all_to_all([torch.zeros(2), torch.zeros(2)], [torch.ones(2), torch.ones(2)])
     splits = [2, 3] if rank == 0 else [3, 4]
     dist.all_to_all_single(torch.zeros(sum(splits)), torch.ones(sum(splits)), splits, splits)
     for turn in (dist.send, dist.recv) if rank == 0 else (dist.recv, dist.send):
@@ -151,6 +155,19 @@ def messages_are_recorded(torch, dist, rank, folder):
         assert times[2] is None if is_last else times[1] <= times[2], entry
 
 
+def the_last_calls_are_kept_with_their_stacks(torch, dist, rank, folder):
+    import tandem
+
+    for count in range(1, 8):
+        dist.all_reduce(torch.ones(count))
+    entries = pickle.loads(Path(tandem.dump_flight_recorder()).read_bytes())["entries"]
+    assert Path(f"{folder}/dump_{rank}").exists()
+    assert [(entry["record_id"], entry["input_sizes"]) for entry in entries] == [(n, [[n + 1]]) for n in range(3, 7)], entries
+    for entry in entries:
+        assert any(frame["name"] == "the_last_calls_are_kept_with_their_stacks" and frame["filename"].endswith("observed.py")
+                   for frame in entry["frames"]), entry["frames"]
+
+
 def fails(dist, call):
     try:
         call()
@@ -162,7 +179,7 @@ def fails(dist, call):
 def a_rank_that_stays_away_is_named(torch, dist, rank, folder):
     data = torch.ones(5)
     dist.all_reduce(data)
-    if rank == 1:  # told through the store that it is missed
+    if rank == 1:  # notified through the store
         limit = time.monotonic() + 3 * LIMIT_S
         while not Path(f"{folder}/dump_1").exists() and time.monotonic() < limit:
             time.sleep(0.1)
@@ -196,6 +213,7 @@ def rank_1_has_called_another(calls):
 LIMIT_S = 3
 TESTS = [(a_profile_has_each_call, 2, None),
          (messages_are_recorded, 2, None),
+         (the_last_calls_are_kept_with_their_stacks, 2, None),
          (a_clean_job_has_no_mismatch, 2, is_clean),
          (a_clean_job_has_no_mismatch, 3, is_clean),
          (a_rank_that_stays_away_is_named, 2, rank_1_is_missing),
@@ -208,6 +226,8 @@ def rank_body(test, ranks, rank, folder):
 
     torch.set_num_threads(1)
     os.environ["TORCH_FR_DUMP_TEMP_FILE"] = f"{folder}/dump_"
+    if test is the_last_calls_are_kept_with_their_stacks:
+        os.environ.update(TORCH_FR_BUFFER_SIZE="4", TORCH_INCLUDE_STACK_TRACE="1")
     dist.init_process_group("tandem", init_method=f"file://{folder}/../meet", rank=rank, world_size=ranks,
                             timeout=datetime.timedelta(seconds=LIMIT_S))
     test(torch, dist, rank, folder)

@@ -166,8 +166,8 @@ class backend final : public c10d::Backend {
       if (global_ranks_.empty()) {
         for (int r = 0; r < getSize(); ++r) global_ranks_.push_back(r);
       }
-      observed_ = flight_recorder::all().add_group(getGroupUid(), getGroupDesc(), global_ranks_,
-                                                   getRank());
+      observed_ =
+          flight_recorder::all().add_group(getGroupUid(), getGroupDesc(), global_ranks_, getRank());
     });
     return observed_;
   }

@@ -14,14 +14,14 @@
 
 namespace tandem::torch_backend {
 
-/// Tells all ranks of a job through its store that one of them has failed, so that also those dump
-/// that are busy elsewhere: they are what the others have waited for. A thread looks from time to
-/// time, as that of ProcessGroupNCCL does.
+/// Notifies all ranks of a job through its store that one of them has failed, so that also those
+/// dump that are busy elsewhere: they are what the others have waited for. A thread looks from time
+/// to time, as that of ProcessGroupNCCL does.
 class dump_signal {
  public:
   dump_signal(c10::intrusive_ptr<c10d::Store> store, milliseconds interval,
-              std::function<void()> when_told)
-      : state_(std::make_shared<state>(std::move(store), interval, std::move(when_told))) {
+              std::function<void()> when_notified)
+      : state_(std::make_shared<state>(std::move(store), interval, std::move(when_notified))) {
     std::thread([of = state_] { of->watch(); }).detach();
   }
   dump_signal(const dump_signal&) = delete;
@@ -40,15 +40,15 @@ class dump_signal {
 
   struct state {
     state(c10::intrusive_ptr<c10d::Store> through, milliseconds each, std::function<void()> call)
-        : store(std::move(through)), interval(each), when_told(std::move(call)) {}
+        : store(std::move(through)), interval(each), when_notified(std::move(call)) {}
 
     void watch() {
       std::unique_lock lock(mutex);
       while (!changed.wait_for(lock, interval, [&] { return is_stopped; })) {
         lock.unlock();
-        const bool is_told = look();
+        const bool is_notified = look();
         lock.lock();
-        if (is_told) break;
+        if (is_notified) break;
       }
       is_over = true;
       changed.notify_all();
@@ -57,7 +57,7 @@ class dump_signal {
     bool look() {
       try {
         if (!store->check({key})) return false;
-        when_told();
+        when_notified();
       } catch (const std::exception&) {
         // The store is gone with its rank, as at the end of a job.
       }
@@ -66,7 +66,7 @@ class dump_signal {
 
     const c10::intrusive_ptr<c10d::Store> store;
     const milliseconds interval;
-    const std::function<void()> when_told;
+    const std::function<void()> when_notified;
     std::mutex mutex;
     std::condition_variable changed;
     bool is_stopped = false;

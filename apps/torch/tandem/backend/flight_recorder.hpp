@@ -1,13 +1,12 @@
 #pragma once
 
 #include <c10/util/ApproximateClock.h>
-#include <c10/util/SmallVector.h>
 #include <c10/util/thread_name.h>
 #include <tandem.h>
+#include <torch/csrc/distributed/c10d/TraceUtils.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -16,75 +15,18 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <torch/csrc/distributed/c10d/TraceUtils.h>
 #include <utility>
 #include <vector>
 
 #include "dump_signal.hpp"
 #include "errors.hpp"
+#include "recorded_call.hpp"
 
 /// The last calls of the process, for the dumps that `torchfrtrace` reads. Not PyTorch's own class
 /// (FlightRecorder.hpp), whose members are neither exported nor defined in a header that compiles
 /// with what PyTorch installs; the format of its dumps, its variables, and what ProcessGroupNCCL
 /// writes into them are followed.
 namespace tandem::torch_backend {
-
-/// A process group, and how many calls it has made.
-struct observed_group {
-  std::string name;
-  std::string description;
-  std::vector<std::int64_t> ranks;  ///< its members, as ranks of the default group
-  int rank = 0;                     ///< this process, among them
-  std::size_t id = 0;
-  std::atomic<std::int64_t> collectives{0};
-  std::atomic<std::int64_t> messages{0};
-  std::atomic<std::int64_t> calls{0};
-  std::atomic<std::int64_t> completed{-1};  ///< the last collective that is
-  bool is_batch = false;                    ///< between startCoalescing and endCoalescing
-  bool batch_has_collectives = false;
-  bool batch_has_messages = false;
-
-  void begin_batch() {
-    is_batch = true;
-    batch_has_collectives = batch_has_messages = false;
-  }
-  std::int64_t stride() const {
-    if (ranks.size() < 2) return 1;
-    const std::int64_t step = ranks[1] - ranks[0];
-    for (std::size_t i = 2; i < ranks.size(); ++i) {
-      if (ranks[i] - ranks[i - 1] != step) return -1;
-    }
-    return step;
-  }
-};
-
-/// The sizes and types of the tensors on one side of a call.
-struct call_shape {
-  c10::SmallVector<std::int64_t, 4> sizes;  ///< of all tensors, one after another
-  c10::SmallVector<std::size_t, 2> dimensions;
-  c10::SmallVector<at::ScalarType, 2> types;
-
-  void add(c10::IntArrayRef of, at::ScalarType type) {
-    sizes.append(of.begin(), of.end());
-    dimensions.push_back(of.size());
-    types.push_back(type);
-  }
-};
-
-/// A call as a dump shows it.
-struct recorded_call {
-  std::shared_ptr<observed_group> group;
-  const char* name = "";  ///< as ProcessGroupNCCL's, but for "nccl:"
-  std::int64_t peer = -1;  ///< of a message
-  bool is_message = false;
-  bool is_send = false;
-  call_shape inputs;
-  call_shape outputs;
-  std::int64_t collective_seq = 0;
-  std::int64_t message_seq = 0;
-  std::int64_t call_seq = 0;
-  std::int64_t timeout_ms = 0;
-};
 
 enum class dump_reason { expired_wait, failure };
 
@@ -105,7 +47,11 @@ class flight_recorder {
     made->rank = rank;
     const std::lock_guard lock(mutex_);
     made->id = groups_made_++;
-    std::erase_if(groups_, [&](const auto& each) { return each->name == made->name; });
+    std::erase_if(groups_, [&](const auto& each) {
+      const auto other = each.lock();
+      if (other && other->name == made->name) other->is_replaced = true;
+      return !other || other->is_replaced;
+    });
     groups_.push_back(made);
     global_rank_ = made->ranks[static_cast<std::size_t>(rank)];
     dumped_ = {};
@@ -116,14 +62,16 @@ class flight_recorder {
   std::size_t add(recorded_call&& call) {
     static thread_local const std::string thread_name = c10::getThreadName();
     // Not under the lock, which threads take that hold Python's.
-    auto frames =
-        has_frames_ ? torch::CapturedTraceback::gather(true, true, false) : nullptr;
+    auto frames = has_frames_ ? torch::CapturedTraceback::gather(true, true, false) : nullptr;
     const std::lock_guard lock(mutex_);
     const std::size_t id = next_++;
     if (entries_.size() < max_entries_) entries_.emplace_back();
     entry& made = entries_[id % max_entries_];
-    made = entry{id, std::move(call), {}, c10::getTime(), {}, {}, false,
-                 std::this_thread::get_id(), thread_name, std::move(frames)};
+    made = entry{id,          std::move(call),
+                 {},          c10::getTime(),
+                 {},          {},
+                 false,       std::this_thread::get_id(),
+                 thread_name, std::move(frames)};
     return id;
   }
   /// The operation, if it is not null, is one of the call's until `forget`.
@@ -158,13 +106,13 @@ class flight_recorder {
   std::string write(const std::string& path);
 
   /// Where the variables of ProcessGroupNCCL ask for it: once for each reason. After a failure the
-  /// other ranks are told to dump, too.
+  /// other ranks are notified, and dump, too.
   void dump_after(dump_reason why) noexcept;
   /// Dumps when another rank of the job with that store has failed. Until it is destroyed.
   std::shared_ptr<dump_signal> join(c10::intrusive_ptr<c10d::Store> store) {
     if (!is_on() || !asks_for_dumps()) return nullptr;
-    auto made = std::make_shared<dump_signal>(
-        std::move(store), signal_interval(), [this] { dump_once(dump_reason::failure); });
+    auto made = std::make_shared<dump_signal>(std::move(store), signal_interval(),
+                                              [this] { dump_once(dump_reason::failure); });
     const std::lock_guard lock(mutex_);
     std::erase_if(signals_, [](const auto& each) { return each.expired(); });
     signals_.push_back(made);
@@ -259,7 +207,7 @@ class flight_recorder {
   std::mutex mutex_;
   std::vector<entry> entries_;  ///< a ring: the call with number n is at n % max_entries_
   std::size_t next_ = 0;
-  std::vector<std::shared_ptr<observed_group>> groups_;
+  std::vector<std::weak_ptr<observed_group>> groups_;  ///< as long as they or their calls are there
   std::size_t groups_made_ = 0;
   std::int64_t global_rank_ = 0;
   std::vector<std::weak_ptr<dump_signal>> signals_;
@@ -325,7 +273,9 @@ inline std::string flight_recorder::dump() {
   std::vector<std::shared_ptr<torch::CapturedTraceback>> frames;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& each : groups_) {
+    for (const auto& listed : groups_) {
+      const auto each = listed.lock();
+      if (!each) continue;
       auto group = c10d::new_dict();
       group.insert("name", each->name);
       group.insert("desc", each->description);
@@ -339,6 +289,7 @@ inline std::string flight_recorder::dump() {
     }
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       entry& each = *find(next_ - entries_.size() + i);
+      if (each.call.group->is_replaced) continue;
       look(each);
       entries.push_back(described(each));
       frames.push_back(each.frames);

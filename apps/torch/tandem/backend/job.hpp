@@ -42,9 +42,10 @@ struct store_functions {
 /// This process as a rank of a job; the last group that uses it leaves.
 class job {
  public:
-  job(const c10::intrusive_ptr<c10d::Store>& through, int rank, int size, milliseconds timeout, const std::string& name,
-      int gpu) {
-    tandem_store store{sizeof(tandem_store), through.get(), store_functions::set, store_functions::get};
+  job(const c10::intrusive_ptr<c10d::Store>& through, int rank, int size, milliseconds timeout,
+      const std::string& name, int gpu) {
+    tandem_store store{sizeof(tandem_store), through.get(), store_functions::set,
+                       store_functions::get};
     tandem_job_options options = TANDEM_JOB_OPTIONS_INIT;
     options.rank = rank;
     options.size = size;

@@ -34,10 +34,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       release_gil());
   m.def(
       "dump_flight_recorder",
-      [](const std::string& path) {
-        return flight_recorder::all().write(path);
-      },
-      py::arg("path"), release_gil());
+      [](const std::string& path) { return flight_recorder::all().write(path); }, py::arg("path"),
+      release_gil());
   m.def("world", [] { return groups::all().world(); });
   m.def(
       "leave_all", [] { groups::all().leave(); }, release_gil());

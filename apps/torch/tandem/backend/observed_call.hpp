@@ -85,6 +85,8 @@ inline bool is_profiled() {
 struct profiled_call {
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
+  std::int64_t input_elements = 0;
+  std::int64_t output_elements = 0;
   std::vector<std::int64_t> input_splits;
   std::vector<std::int64_t> output_splits;
   std::string name;
@@ -134,6 +136,16 @@ class observed_call {
       profiled_->name = names_of(what, title).profiled;
       if (!profiled_->input_splits.empty() || !profiled_->output_splits.empty())
         profiled_->name = "all_to_allv";
+      if (what == OpType::ALLTOALL) {
+        for (const Tensor& t : inputs) profiled_->input_splits.push_back(elements_of({t}));
+        for (const Tensor& t : outputs) profiled_->output_splits.push_back(elements_of({t}));
+      }
+      const auto size = static_cast<std::int64_t>(group->ranks.size());
+      profiled_->input_elements = elements_of(inputs);
+      profiled_->output_elements = elements_of(outputs);
+      // Of all ranks, also where this one is not the root.
+      if (what == OpType::GATHER) profiled_->output_elements = profiled_->input_elements * size;
+      if (what == OpType::SCATTER) profiled_->input_elements = profiled_->output_elements * size;
       profiled_->rank = facts.peer >= 0 ? static_cast<int>(facts.peer) : group->rank;
     } else if (!flight_recorder::all().is_on()) {
       return;
@@ -234,10 +246,10 @@ class observed_call {
     return is_equal;
   }
   void shape(OpType what, const tensors& inputs, const tensors& outputs) {
-    const bool has_input_list = what == OpType::SCATTER || what == OpType::REDUCE_SCATTER ||
-                                what == OpType::ALLTOALL;
-    const bool has_output_list = what == OpType::GATHER || what == OpType::ALLGATHER ||
-                                 what == OpType::ALLTOALL;
+    const bool has_input_list =
+        what == OpType::SCATTER || what == OpType::REDUCE_SCATTER || what == OpType::ALLTOALL;
+    const bool has_output_list =
+        what == OpType::GATHER || what == OpType::ALLGATHER || what == OpType::ALLTOALL;
     if (what == OpType::BARRIER) {
       call_.inputs.add({1}, at::kFloat);
       call_.outputs.add({1}, at::kFloat);
@@ -283,7 +295,8 @@ inline observed_scope::observed_scope(const observed_call& of, const profiled_ca
 
 inline observed_scope::~observed_scope() {
   if (std::uncaught_exceptions() == exceptions_) return;
-  flight_recorder::all().dump_after(is_wait_ && !of_.has_failed() ? dump_reason::expired_wait : dump_reason::failure);
+  flight_recorder::all().dump_after(is_wait_ && !of_.has_failed() ? dump_reason::expired_wait
+                                                                  : dump_reason::failure);
 }
 
 /// RECORD_PARAM_COMMS_DATA, which costs a microsecond even if nobody profiles.
@@ -298,8 +311,8 @@ inline void observed_scope::show(const observed_group& group, const profiled_cal
   const auto size = static_cast<int>(group.ranks.size());
   info_.emplace(c10::DebugInfoKind::PARAM_COMMS_INFO,
                 std::make_shared<torch::ParamCommsDebugInfo>(
-                    names, call.rank, std::string(call.name), elements_of(call.inputs),
-                    elements_of(call.outputs), typed == nullptr ? at::kByte : typed->scalar_type(),
+                    names, call.rank, std::string(call.name), call.input_elements,
+                    call.output_elements, typed == nullptr ? at::kByte : typed->scalar_type(),
                     call.input_splits, call.output_splits, first, stride, size));
   event_.emplace(at::RecordScope::FUNCTION);
   if (!event_->isActive()) return;
@@ -315,8 +328,10 @@ inline void observed_scope::show(const observed_group& group, const profiled_cal
   arguments.emplace_back(first);
   arguments.emplace_back(stride);
   arguments.emplace_back(size);
-  event_->before(at::kParamCommsCallName, c10::ArrayRef<const c10::IValue>(arguments.data(), arguments.size()));
-  if (event_->needsOutputs()) event_->setOutputs(std::vector<c10::IValue>(1, c10::IValue(call.outputs)));
+  event_->before(at::kParamCommsCallName,
+                 c10::ArrayRef<const c10::IValue>(arguments.data(), arguments.size()));
+  if (event_->needsOutputs())
+    event_->setOutputs(std::vector<c10::IValue>(1, c10::IValue(call.outputs)));
 }
 
 }  // namespace tandem::torch_backend
