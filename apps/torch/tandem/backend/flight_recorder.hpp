@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -322,6 +323,10 @@ inline std::string flight_recorder::dump() {
 
 inline std::string flight_recorder::write(const std::string& path) {
   const std::string used = path.empty() ? default_path() : path;
+  if (path.empty()) {
+    std::error_code ignored;  // the file cannot be written, then
+    std::filesystem::create_directories(std::filesystem::path(used).parent_path(), ignored);
+  }
   std::ofstream file(used, std::ios::binary);
   file << dump();
   file.close();
