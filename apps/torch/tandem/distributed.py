@@ -17,7 +17,7 @@ _jobs_made = 0
 _shown = NAME    # the name that the group that is being made has for its script
 
 
-def _glue():
+def loaded():
     global _module
     with _lock:
         if _module is None:
@@ -30,7 +30,7 @@ def create(options, backend_options=None):
     """Makes the back-end of a process group: called by torch.distributed. `backend_options`, those of another
     back-end where "nccl" was taken over, are ignored."""
     global _jobs_made
-    glue = _glue()
+    glue = loaded()
     members = list(options.global_ranks_in_group)
     world = glue.world()
     if members and world is not None:
@@ -39,7 +39,7 @@ def create(options, backend_options=None):
         _jobs_made += 1
     name = f"tandem/{options.group_id}/{_jobs_made if not members else 'part'}"
     return glue.create_job(options.store, options.group_rank, options.group_size, options.timeout, name, not members, _shown,
-                           _gpu())
+                           _gpu(), members)
 
 
 def _gpu():

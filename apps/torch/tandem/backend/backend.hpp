@@ -65,8 +65,12 @@ class backend final : public c10d::Backend {
     check(tandem_comm_create_group(comm(), members.data(), members.size(), name.c_str(), &made,
                                    &error),
           error);
-    return c10::make_intrusive<backend>(job_, made, timeout, name_);
+    auto group = c10::make_intrusive<backend>(job_, made, timeout, name_);
+    for (const int r : ranks) group->global_ranks_.push_back(global_rank(r));
+    return group;
   }
+  /// If they are not those of the job: its ranks, as ranks of the default group.
+  void set_global_ranks(std::vector<std::int64_t> ranks) { global_ranks_ = std::move(ranks); }
   // Virtual since PyTorch 2.8.
   void abort() {
     if (comm_ != nullptr)
@@ -99,7 +103,10 @@ class backend final : public c10d::Backend {
                                     const c10::intrusive_ptr<Options>& opts) override {
     return create_group(ranks, opts->group_name, opts->timeout);
   }
-  void startCoalescing() override { coalesced_.emplace(); }
+  void startCoalescing() override {
+    coalesced_.emplace();
+    observed()->begin_batch();
+  }
   work_ptr endCoalescing() override;
 
   work_ptr broadcast(tensors& data, const c10d::BroadcastOptions& opts) override;
@@ -146,10 +153,26 @@ class backend final : public c10d::Backend {
     return call;
   }
   c10::intrusive_ptr<work> make(OpType what, const char* title, const tensors& inputs,
-                                tensors outputs) {
+                                tensors outputs, const call_facts& facts = {}) {
     ++calls_;
     const char* const shown = interned(name_ + ":" + title);
-    return c10::make_intrusive<work>(getRank(), what, shown, inputs, std::move(outputs));
+    auto made = c10::make_intrusive<work>(getRank(), what, shown, inputs, std::move(outputs));
+    made->observed().describe(observed(), what, title, inputs, made->outputs(), facts);
+    return made;
+  }
+  /// Once the group has its name.
+  const std::shared_ptr<observed_group>& observed() {
+    std::call_once(is_observed_, [this] {
+      if (global_ranks_.empty()) {
+        for (int r = 0; r < getSize(); ++r) global_ranks_.push_back(r);
+      }
+      observed_ =
+          flight_recorder::all().add_group(getGroupUid(), getGroupDesc(), global_ranks_, getRank());
+    });
+    return observed_;
+  }
+  std::int64_t global_rank(int r) const {
+    return global_ranks_.empty() ? r : global_ranks_[static_cast<std::size_t>(r)];
   }
   /// Starts an operation for `into`: `function` of tandem.h with these arguments, and the call's.
   template <class Function, class... Arguments>
@@ -165,6 +188,7 @@ class backend final : public c10d::Backend {
       call.stream = current_stream(*gpu).native_handle();
       call.has_stream = 1;
     }
+    const observed_scope scope = into.observed().begin(call.timeout_ms);
     tandem_op* op = nullptr;
     tandem_error error = TANDEM_ERROR_INIT;
     check(function(comm(), arguments..., &call, &op, &error), error);
@@ -197,6 +221,9 @@ class backend final : public c10d::Backend {
   std::atomic<std::uint64_t> calls_{0};
   std::optional<c10::Device> gpu_;  ///< of its last tensors on one
   std::uint64_t barriers_ = 0;
+  std::vector<std::int64_t> global_ranks_;  ///< empty: those of the job
+  std::once_flag is_observed_;
+  std::shared_ptr<observed_group> observed_;
   /// Calls between startCoalescing and endCoalescing. Those on a GPU start at the end, together.
   struct batch {
     struct destroy {

@@ -13,7 +13,8 @@ inline work_ptr backend::gather(std::vector<tensors>& outputs, tensors& inputs,
   TORCH_CHECK_VALUE(
       outputs.size() == (is_root ? 1u : 0u), "tandem: gather: expected ",
       is_root ? "one list of outputs at the root" : "no outputs at other ranks than the root");
-  auto made = make(OpType::GATHER, "gather", inputs, is_root ? outputs.front() : tensors());
+  auto made = make(OpType::GATHER, "gather", inputs, is_root ? outputs.front() : tensors(),
+                   {.peer = opts.rootRank});
   const Tensor from = input_of(*made, input);
   tandem_buffer all{nullptr, 0, TANDEM_HOST, 0};
   if (is_root) {
@@ -39,7 +40,8 @@ inline work_ptr backend::scatter(tensors& outputs, std::vector<tensors>& inputs,
   TORCH_CHECK_VALUE(
       inputs.size() == (is_root ? 1u : 0u), "tandem: scatter: expected ",
       is_root ? "one list of inputs at the root" : "no inputs at other ranks than the root");
-  auto made = make(OpType::SCATTER, "scatter", is_root ? inputs.front() : tensors(), outputs);
+  auto made = make(OpType::SCATTER, "scatter", is_root ? inputs.front() : tensors(), outputs,
+                   {.peer = opts.rootRank});
   const Tensor into = output_of(*made, output);
   tandem_buffer all{nullptr, 0, TANDEM_HOST, 0};
   if (is_root) {
@@ -144,7 +146,8 @@ inline work_ptr backend::alltoall_base(Tensor& output, Tensor& input,
   check_tensor("all_to_all_single", output);
   check_tensor("all_to_all_single", input);
   check_same_type("all_to_all_single", output, input);
-  auto made = make(OpType::ALLTOALL_BASE, "all_to_all", {input}, {output});
+  auto made = make(OpType::ALLTOALL_BASE, "all_to_all", {input}, {output},
+                   {.input_splits = &input_splits, .output_splits = &output_splits});
   const Tensor from = input_of(*made, input);
   const Tensor into = output_of(*made, output);
   const std::vector<std::size_t> received = split_lengths("output", output_splits, output, ranks());

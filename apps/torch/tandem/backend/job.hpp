@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "errors.hpp"
+#include "flight_recorder.hpp"
 #include "tensors.hpp"
 
 namespace tandem::torch_backend {
@@ -41,9 +42,10 @@ struct store_functions {
 /// This process as a rank of a job; the last group that uses it leaves.
 class job {
  public:
-  job(c10d::Store& through, int rank, int size, milliseconds timeout, const std::string& name,
-      int gpu) {
-    tandem_store store{sizeof(tandem_store), &through, store_functions::set, store_functions::get};
+  job(const c10::intrusive_ptr<c10d::Store>& through, int rank, int size, milliseconds timeout,
+      const std::string& name, int gpu) {
+    tandem_store store{sizeof(tandem_store), through.get(), store_functions::set,
+                       store_functions::get};
     tandem_job_options options = TANDEM_JOB_OPTIONS_INIT;
     options.rank = rank;
     options.size = size;
@@ -57,6 +59,7 @@ class job {
     options.operation_timeout_ms = timeout.count();
     tandem_error error = TANDEM_ERROR_INIT;
     check(tandem_job_create(&options, &job_, &error), error);
+    dumps_ = flight_recorder::all().join(through);
   }
   job(const job&) = delete;
   job& operator=(const job&) = delete;
@@ -66,6 +69,7 @@ class job {
 
  private:
   tandem_job* job_ = nullptr;
+  std::shared_ptr<dump_signal> dumps_;
 };
 
 }  // namespace tandem::torch_backend

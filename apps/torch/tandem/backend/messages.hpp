@@ -13,7 +13,7 @@ inline void check_tag(int tag) {
 inline work_ptr backend::send(tensors& data, int to, int tag) {
   const Tensor& t = only_one("send", data);
   check_tag(tag);
-  auto made = make(OpType::SEND, "send", data, data);
+  auto made = make(OpType::SEND, "send", data, data, {.peer = to});
   const Tensor used = input_of(*made, t);
   start(*made, c10d::kUnsetTimeout, tandem_send, buffer_of(used), to, tag);
   return give(made);
@@ -22,7 +22,7 @@ inline work_ptr backend::send(tensors& data, int to, int tag) {
 inline work_ptr backend::receive(OpType what, const char* title, tensors& data, int from, int tag) {
   const Tensor& t = only_one("recv", data);
   check_tag(tag);
-  auto made = make(what, title, data, data);
+  auto made = make(what, title, data, data, {.peer = from});
   const Tensor used = in_place_of(*made, t);  // a message may be shorter
   start(*made, c10d::kUnsetTimeout, tandem_recv, buffer_of(used), from, tag);
   return give(made);

@@ -21,14 +21,21 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "create_job",
       [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, milliseconds timeout,
-         const std::string& name, bool is_world, const std::string& shown_name, int gpu) {
-        auto of = std::make_shared<job>(*store, rank, size, timeout, name, gpu);
+         const std::string& name, bool is_world, const std::string& shown_name, int gpu,
+         std::vector<std::int64_t> global_ranks) {
+        auto of = std::make_shared<job>(store, rank, size, timeout, name, gpu);
         auto made = c10::make_intrusive<backend>(std::move(of), timeout, shown_name);
+        made->set_global_ranks(std::move(global_ranks));
         groups::all().add(made, is_world);
         return made;
       },
       py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"),
-      py::arg("is_world"), py::arg("shown_name"), py::arg("gpu"), release_gil());
+      py::arg("is_world"), py::arg("shown_name"), py::arg("gpu"), py::arg("global_ranks"),
+      release_gil());
+  m.def(
+      "dump_flight_recorder",
+      [](const std::string& path) { return flight_recorder::all().write(path); }, py::arg("path"),
+      release_gil());
   m.def("world", [] { return groups::all().world(); });
   m.def(
       "leave_all", [] { groups::all().leave(); }, release_gil());

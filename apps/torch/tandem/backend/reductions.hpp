@@ -26,12 +26,13 @@ inline work_ptr backend::endCoalescing() {
     part->set_in_batch(false);
     all->add(part);
   }
+  all->observed().begin_batch_end(observed());
   return all;
 }
 
 inline work_ptr backend::broadcast(tensors& data, const c10d::BroadcastOptions& opts) {
   const Tensor& t = only_one("broadcast", data);
-  auto made = make(OpType::BROADCAST, "broadcast", data, data);
+  auto made = make(OpType::BROADCAST, "broadcast", data, data, {.peer = opts.rootRank});
   const Tensor used = in_place_of(*made, t);
   start(*made, opts.timeout, tandem_broadcast, buffer_of(used),
         static_cast<std::int32_t>(opts.rootRank));
@@ -50,7 +51,9 @@ inline work_ptr backend::allreduce(tensors& data, const c10d::AllreduceOptions& 
     TORCH_CHECK_VALUE(opts.reduceOp == c10d::ReduceOp::SUM,
                       "tandem: all_reduce: sparse tensors have sums only");
     auto made = make(OpType::_ALLREDUCE_SPARSE, "sparse_all_reduce", data, data);
-    sparse_all_reduce(comm(), data.front(), call_for(opts.timeout));
+    const tandem_call call = call_for(opts.timeout);
+    const observed_scope scope = made->observed().begin(call.timeout_ms);
+    sparse_all_reduce(comm(), data.front(), call);
     return give(made);
   }
   const Tensor& t = only_one("all_reduce", data);
@@ -70,7 +73,7 @@ inline work_ptr backend::allreduce_coalesced(tensors& data,
 inline work_ptr backend::reduce(tensors& data, const c10d::ReduceOptions& opts) {
   const Tensor& t = only_one("reduce", data);
   const tandem_reduction how = reduction_of(opts.reduceOp, t);
-  auto made = make(OpType::REDUCE, "reduce", data, data);
+  auto made = make(OpType::REDUCE, "reduce", data, data, {.peer = opts.rootRank});
   const bool is_root = opts.rootRank == getRank();
   const Tensor used = is_root ? in_place_of(*made, t) : input_of(*made, t);
   start(*made, opts.timeout, tandem_reduce, buffer_of(used), buffer_of(used), how,

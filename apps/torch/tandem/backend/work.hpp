@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "errors.hpp"
+#include "observed_call.hpp"
 #include "tensors.hpp"
 
 namespace tandem::torch_backend {
@@ -30,7 +31,12 @@ class work final : public c10d::Work {
 
   void keep(tensors used) { kept_.insert(kept_.end(), used.begin(), used.end()); }
   void keep(const Tensor& used) { kept_.push_back(used); }
-  void add(tandem_op* op) { ops_.push_back(op); }
+  void add(tandem_op* op) {
+    ops_.push_back(op);
+    observed_.started(op);
+  }
+  observed_call& observed() noexcept { return observed_; }
+  const tensors& outputs() const noexcept { return outputs_; }
   /// Its tensors are on that GPU: streams wait for it, not threads where that is possible.
   void is_on(c10::Device gpu) {
     gpu_ = gpu;
@@ -66,6 +72,7 @@ class work final : public c10d::Work {
   void wait_on_stream(c10::Stream stream);
   c10::intrusive_ptr<c10::ivalue::Future> completed_future();
 
+  observed_call observed_;
   const std::string title_;
   const tensors outputs_;
   tensors kept_;
@@ -90,9 +97,12 @@ class work final : public c10d::Work {
 struct work::abandoned {
   tensors kept;
   std::atomic<std::size_t> left;
+  observed_call observed;
 };
 
 work::~work() {
+  if (is_ordered_ && observed_.keep()) return;
+  observed_.forget();
   const auto is_over = [](tandem_op* op) {
     return tandem_op_test(op, nullptr) != TANDEM_IN_PROGRESS;
   };
@@ -100,15 +110,18 @@ work::~work() {
     for (tandem_op* op : ops_) tandem_op_release(op);
     return;
   }
-  auto* const rest = new abandoned{std::move(kept_), {ops_.size()}};
+  auto* const rest = new abandoned{std::move(kept_), {ops_.size()}, std::move(observed_)};
   for (const Tensor& t : outputs_) rest->kept.push_back(t);
   for (tandem_op* op : ops_) {
     tandem_op_on_complete(
         op,
         [](void* context, tandem_op* over) {
           auto* const of = static_cast<abandoned*>(context);
+          const bool is_success = tandem_op_test(over, nullptr) == TANDEM_OK;
           tandem_op_release(over);
-          if (--of->left == 0) delete of;
+          if (--of->left > 0) return;
+          of->observed.end(is_success);
+          delete of;
         },
         rest);
   }
@@ -137,6 +150,7 @@ inline void work::complete() {
   }
   after_.clear();
   kept_.clear();
+  observed_.end(!failure, source_);
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
     const std::lock_guard future_lock(future_mutex_);
@@ -206,6 +220,7 @@ inline void work::wait_on_stream(c10::Stream stream) {
 
 inline bool work::wait(milliseconds timeout) {
   if (is_in_batch_) return true;
+  const observed_scope observed = observed_.waiting();
   const bool is_limited = timeout != kNoTimeout && timeout.count() > 0;
   if (gpu_ && !is_limited) {
     wait_on_stream(current_stream(*gpu_));
@@ -239,6 +254,7 @@ inline void work::watch() {
           auto* const self = static_cast<work*>(context);
           if (++self->watched_ == self->ops_.size()) {
             self->complete();
+            if (!self->isSuccess()) flight_recorder::all().dump_after(dump_reason::failure);
             c10::intrusive_ptr<work>::reclaim(self);
           }
         },
