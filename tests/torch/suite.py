@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs PyTorch's own suite for back-ends, torch.testing._internal.distributed.distributed_test.
 
-usage: suite.py gloo|tandem [--ranks N] [--json FILE] [unittest arguments: -k NAME ...]
+usage: suite.py gloo|tandem|nccl|tandem-gpu [--ranks N] [--json FILE] [unittest arguments: -k NAME ...]
 
 "tandem" means the tests that gloo gets, with Tandem taking gloo's place (TANDEM_TAKE_OVER=gloo): under its own name most of
-them would be skipped, because the suite lists the back-ends that it knows. With --json, the outcome of every test: "ok",
+them would be skipped, because the suite lists the back-ends that it knows. "tandem-gpu": the tests that NCCL gets. With --json, the outcome of every test: "ok",
 "skipped: REASON", "failed".
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("backend", choices=("gloo", "tandem"))
+    parser.add_argument("backend", choices=("gloo", "tandem", "nccl", "tandem-gpu"))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--json", type=Path)
     return parser.parse_known_args()
@@ -29,9 +29,11 @@ def prepare(backend, ranks):
     folder = Path(os.environ.get("TEMP_DIR") or tempfile.mkdtemp(prefix="tandem-suite-"))
     for name in ("barrier", "test_dir", "init_dir"):
         (folder / name).mkdir(exist_ok=True)
-    os.environ.update({"BACKEND": "gloo", "WORLD_SIZE": str(ranks), "TEMP_DIR": str(folder)})
-    if backend == "tandem":
-        os.environ["TANDEM_TAKE_OVER"] = "gloo"
+    replaced = "nccl" if backend in ("nccl", "tandem-gpu") else "gloo"
+    os.environ.update({"BACKEND": replaced, "WORLD_SIZE": str(ranks), "TEMP_DIR": str(folder)})
+    if backend.startswith("tandem"):
+        os.environ["TANDEM_TAKE_OVER"] = replaced
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # a process that has used CUDA cannot fork
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     # The suite names the file itself; each test meets there.
