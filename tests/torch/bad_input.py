@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import queue
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -38,8 +39,8 @@ def join(rank, size, folder, environment, network, report):
     os.environ.update(environment)
     begun = time.monotonic()
     try:
-        if network is not None:
-            own_network(*network)
+        if network:
+            network(rank, folder)
         begun = time.monotonic()
         dist.init_process_group("tandem", init_method=f"file://{folder}/meet", rank=rank, world_size=size,
                                 timeout=datetime.timedelta(seconds=TIMEOUT_S))
@@ -51,12 +52,12 @@ def join(rank, size, folder, environment, network, report):
         report.put((rank, time.monotonic() - begun, text))
 
 
-def errors_of(environments, networks=None):
-    """The error of each rank, which joins with its environment and, if given, in a network of its own."""
+def errors_of(environments, network=None):
+    """The error of each rank, which joins with its environment and, if given, in a network that is made for it."""
     context, size = multiprocessing.get_context("fork"), len(environments)
     with tempfile.TemporaryDirectory(prefix="tandem-input-") as folder:
         report = context.Queue()
-        ranks = [context.Process(target=join, args=(r, size, folder, environments[r], networks and networks[r], report))
+        ranks = [context.Process(target=join, args=(r, size, folder, environments[r], network, report))
                  for r in range(size)]
         for process in ranks:
             process.start()
@@ -81,22 +82,53 @@ def errors_of(environments, networks=None):
     return texts
 
 
+def ip(command):
+    try:
+        done = subprocess.run(["ip", *command.split()], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Skipped("no ip command; cmake/packages test installs iproute2") from None
+    if done.returncode != 0:
+        raise Skipped(f"ip {command}: {done.stderr.strip()}")
+
+
 def own_network(*addresses):
     """A network namespace for this process, with an interface for each address, none of which leads anywhere."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
         raise Skipped(f"may not make network namespaces: {os.strerror(ctypes.get_errno())}")
-    commands = ["link set lo up"]
+    ip("link set lo up")
     for number, address in enumerate(addresses):
-        commands += [f"link add pair{number} type veth peer name end{number}", f"addr add {address}/24 dev pair{number}",
-                     f"link set pair{number} up", f"link set end{number} up"]
-    for command in commands:
-        try:
-            done = subprocess.run(["ip", *command.split()], capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            raise Skipped("no ip command; cmake/packages test installs iproute2") from None
-        if done.returncode != 0:
-            raise Skipped(f"ip {command}: {done.stderr.strip()}")
+        ip(f"link add pair{number} type veth peer name end{number}")
+        ip(f"addr add {address}/24 dev pair{number}")
+        ip(f"link set pair{number} up")
+        ip(f"link set end{number} up")
+
+
+def wait_until(what):
+    until = time.monotonic() + 20
+    while not what():
+        if time.monotonic() > until:
+            raise Skipped("another rank has made no network")
+        time.sleep(0.01)
+
+
+def around_rank_0(rank, folder):
+    """Rank 0 has a network with each of the others, which know no way to each other."""
+    if rank == 0:
+        own_network("10.251.1.1", "10.251.2.1")
+        for other in (1, 2):
+            wait_until((Path(folder) / f"pid{other}").exists)
+            ip(f"link set end{other - 1} netns {(Path(folder) / f'pid{other}').read_text()}")
+        return
+    own_network()
+    written = Path(folder) / f"pid{rank}.part"
+    written.write_text(str(os.getpid()))
+    written.rename(Path(folder) / f"pid{rank}")
+    wait_until(lambda: f"end{rank - 1}" in [name for _, name in socket.if_nameindex()])
+    ip(f"addr add 10.251.{rank}.2/24 dev end{rank - 1}")
+    ip(f"link set end{rank - 1} up")
+    if rank == 2:
+        ip("route add 10.251.1.1/32 via 10.251.2.1")
 
 
 def a_library_of_another_version(folder):
@@ -122,14 +154,22 @@ def ranks_with_different_versions():
     assert all("install the same version of Tandem on every host" in text for text in texts)
 
 
+HOSTS = [{"TANDEM_HOST": f"host{r}"} for r in range(3)]
+
+
 def hosts_without_a_common_network():
-    texts = errors_of([{"TANDEM_HOST": f"host{r}"} for r in range(2)], [("10.251.1.1",), ("10.251.2.1",)])
+    texts = errors_of(HOSTS[:2], lambda rank, _: own_network(f"10.251.{rank + 1}.1"))
     assert "rank 1 did not join" in texts[0] and "check that it can reach 10.251.1.1" in texts[0], texts[0]
     assert "rank 0 is unreachable at 10.251.1.1" in texts[1] and "check the routes to it" in texts[1], texts[1]
 
 
+def hosts_that_reach_rank_0_only():
+    for text in errors_of(HOSTS, around_rank_0):
+        assert re.search("Network is unreachable .*check the routes to it \\(ip route get 10.251.[12].2\\)", text), text
+
+
 def a_host_without_a_network():
-    for text in errors_of([{"TANDEM_HOST": f"host{r}"} for r in range(2)], [(), ("10.251.2.1",)]):
+    for text in errors_of(HOSTS[:2], lambda rank, _: own_network(*["10.251.2.1"][:rank])):
         assert "this host has no address for ranks of other hosts; bring a network interface up" in text, text
 
 
@@ -171,7 +211,7 @@ def tensors_on_devices_that_are_not_supported():
         dist.destroy_process_group()
 
 
-TESTS = [ranks_with_different_versions, hosts_without_a_common_network, a_host_without_a_network,
+TESTS = [ranks_with_different_versions, hosts_without_a_common_network, hosts_that_reach_rank_0_only, a_host_without_a_network,
          network_interfaces_that_do_not_exist, settings_that_mean_nothing, files_that_are_no_library,
          tensors_on_devices_that_are_not_supported]
 
