@@ -76,6 +76,12 @@ static int mistakes(void) {
   options.meet_timeout_ms = 100;
   FAILS(tandem_job_create(&options, &job, &error), error, TANDEM_ERR_RANK_MISSING, "rank 1 did not join within");
   CHECK(job == NULL);
+  options.name = "versions"; /* rank 1 has one that does not say which */
+  CHECK(set_file(folder, "versions/host/1", "a", 1) == 0);
+  CHECK(set_file(folder, "versions/host/2", "a\t9.9", 5) == 0);
+  FAILS(tandem_job_create(&options, &job, &error), error, TANDEM_ERR_VERSION_MISMATCH, "rank 1 has Tandem of an older version");
+  CHECK(set_file(folder, "versions/host/1", "a\t9.9", 5) == 0);
+  FAILS(tandem_job_create(&options, &job, &error), error, TANDEM_ERR_VERSION_MISMATCH, "rank 1 has Tandem 9.9, this rank ");
   options.rank = 3;
   FAILS(tandem_job_create(&options, &job, &error), error, TANDEM_ERR_BAD_INPUT, "rank 3 of 3");
   options.rank = 0;

@@ -89,8 +89,10 @@ class Import(unittest.TestCase):
         done = self.import_torch(TANDEM_TAKE_OVER="ncl")
         self.assertEqual((done.returncode, done.stdout), (0, "2.0\n"), done.stderr)
         self.assertIn("only nccl and gloo can be taken over, not ncl", done.stderr)
-        done = self.import_torch(TANDEM_LIBRARY="/nowhere", CXX="false")
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "2.0\n", ""))
+        for wrong in ({"TANDEM_LIBRARY": "/nowhere", "CXX": "false"},
+                      {"TANDEM_LIBRARY": __file__, "TANDEM_RAILS": "nosuch0", "TANDEM_EAGER_BYTES": "many"}):
+            done = self.import_torch(**wrong)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "2.0\n", ""))
 
     def test_a_group_that_cannot_be_made_says_why_in_one_line(self):
         text = "import torch.distributed as d; d.init_process_group('tandem', init_method='tcp://127.0.0.1:0', rank=0, world_size=1)"

@@ -9,6 +9,7 @@
 #include <optional>
 #include <tandem/channels.hpp>
 #include <tandem/detail/trust.hpp>
+#include <tandem/version.hpp>
 #include <vector>
 
 #include "job_state.hpp"
@@ -19,6 +20,8 @@ namespace {
 namespace ip = boost::asio::ip;
 
 constexpr std::size_t max_value_bytes = 1024 * 1024;
+/// What rank 0 announces begins so where it found no meeting point.
+constexpr std::string_view refusal = "refused: ";
 
 /// The caller's functions, with errors as exceptions.
 class key_values {
@@ -152,6 +155,28 @@ meeting_point choose(bool one_host, const settings& options) {
   return made;
 }
 
+/// A line of each rank after the meeting point's four.
+struct rank_entry {
+  std::string host;
+  std::string version;  ///< of Tandem; empty: of a version that did not say so yet
+
+  std::string text() const { return fmt::format("{}\t{}", host, version); }
+  static rank_entry parse(std::string_view line) {
+    const std::size_t end = std::min(line.find('\t'), line.size());
+    return {std::string(line.substr(0, end)),
+            std::string(line.substr(std::min(end + 1, line.size())))};
+  }
+};
+
+/// Ranks of two versions may choose different algorithms for one call, and wait forever.
+void check_version(int rank, const rank_entry& of) {
+  if (of.version == version()) return;
+  throw error(errc::version_mismatch,
+              fmt::format("rank {} has Tandem {}, this rank {}", rank,
+                          of.version.empty() ? "of an older version" : of.version, version()),
+              "install the same version of Tandem on every host");
+}
+
 }  // namespace
 
 launch_info meet_through(const tandem_store& through, std::string job, int rank, int size,
@@ -161,20 +186,29 @@ launch_info meet_through(const tandem_store& through, std::string job, int rank,
                 "ranks count from 0 to size - 1");
   }
   const key_values at(through, std::move(job), options.meet_timeout);
-  const std::string my_host = host_name(options);
-  at.set(fmt::format("host/{}", rank), my_host);
+  const rank_entry mine{host_name(options), version()};
+  at.set(fmt::format("host/{}", rank), mine.text());
   if (rank == 0) {
-    std::string hosts;
+    std::string entries;
     bool one_host = true;
     for (int r = 0; r < size; ++r) {
-      const std::string host =
-          r == 0 ? my_host : at.get(fmt::format("host/{}", r), fmt::format("rank {}", r));
-      one_host = one_host && host == my_host;
-      hosts += host + "\n";
+      const std::string entry =
+          r == 0 ? mine.text() : at.get(fmt::format("host/{}", r), fmt::format("rank {}", r));
+      one_host = one_host && rank_entry::parse(entry).host == mine.host;
+      entries += entry + "\n";
     }
-    at.set("meet", choose(one_host, options).text() + hosts);
+    try {
+      at.set("meet", choose(one_host, options).text() + entries);
+    } catch (const error& failed) {
+      // The others wait for it.
+      at.set("meet", fmt::format("{}{}", refusal, failed.what()));
+      throw;
+    }
   }
   const std::string announced = at.get("meet", "rank 0");
+  if (announced.starts_with(refusal)) {
+    throw error(errc::unreachable, fmt::format("rank 0: {}", announced.substr(refusal.size())));
+  }
   const meeting_point point = meeting_point::parse(announced);
 
   launch_info who;
@@ -186,11 +220,12 @@ launch_info meet_through(const tandem_store& through, std::string job, int rank,
   who.launcher = "the program";
   who.local_size = 0;
   who.local_size_known = true;
-  // The hosts follow the four lines of the meeting point.
   std::size_t begin = point.text().size();
   for (int r = 0; r < size && begin < announced.size(); ++r) {
     const std::size_t end = std::min(announced.find('\n', begin), announced.size());
-    if (announced.compare(begin, end - begin, my_host) == 0) {
+    const rank_entry entry = rank_entry::parse(announced.substr(begin, end - begin));
+    check_version(r, entry);
+    if (entry.host == mine.host) {
       if (r < rank) ++who.local_rank;
       ++who.local_size;
     }

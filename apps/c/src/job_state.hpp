@@ -27,7 +27,8 @@ namespace tandem::c {
 /// @param options  receives that secret
 /// @par Cost  Each rank sets and gets one key, rank 0 one for each rank.
 /// @par Errors thrown: `errc::bad_input`: the caller's store failed; `errc::unreachable`: this host
-///   has no address for ranks of other hosts.
+///   has no address for ranks of other hosts; `errc::version_mismatch`: a rank has another version
+///   of Tandem.
 launch_info meet_through(const tandem_store& through, std::string job, int rank, int size,
                          settings& options);
 

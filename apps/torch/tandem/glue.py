@@ -28,9 +28,14 @@ def library():
     named = os.environ.get("TANDEM_LIBRARY")
     path = Path(named) if named else HERE / "lib" / "libtandem_c.so.1"
     if not path.exists():
-        raise Unusable(f"tandem: {path} does not exist: " +
-                       ("TANDEM_LIBRARY names it" if named else "install the package again, or set TANDEM_LIBRARY"))
+        raise Unusable(f"tandem: {path} does not exist: {advice()}")
     return path
+
+
+def advice():
+    if os.environ.get("TANDEM_LIBRARY"):
+        return "TANDEM_LIBRARY names it"
+    return "install the package again, or set TANDEM_LIBRARY"
 
 
 def header():
@@ -124,6 +129,9 @@ def load():
     try:
         # Its symbols, tandem_*, are those that the module leaves open.
         ctypes.CDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
+    except OSError as failed:  # its text begins with the path, or with that of another library that is missing
+        raise Unusable(f"tandem: {library()} cannot be loaded ({failed}): " + advice()) from failed
+    try:
         loader = importlib.machinery.ExtensionFileLoader("_tandem_backend", str(path))
         spec = importlib.util.spec_from_loader("_tandem_backend", loader)
         module = importlib.util.module_from_spec(spec)
