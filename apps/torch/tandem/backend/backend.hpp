@@ -16,6 +16,7 @@
 
 #include "job.hpp"
 #include "tensors.hpp"
+#include "versions.hpp"
 #include "work.hpp"
 
 namespace tandem::torch_backend {
@@ -67,7 +68,8 @@ class backend final : public c10d::Backend {
           error);
     return c10::make_intrusive<backend>(job_, made, timeout, name_);
   }
-  // Virtual since PyTorch 2.8.
+  // Functions that are virtual, but not in every version since PyTorch 2.6, are not marked
+  // `override`.
   void abort() {
     if (comm_ != nullptr)
       tandem_comm_abort(comm_, "torch.distributed has aborted the process group");
@@ -86,18 +88,18 @@ class backend final : public c10d::Backend {
   }
 
   const std::string getBackendName() const override { return name_; }
-  c10::intrusive_ptr<Options> getBackendOptions() override {
+  c10::intrusive_ptr<Options> getBackendOptions() {
     return c10::make_intrusive<Options>(name_, timeout_);
   }
   bool supportsSplitting() const override { return true; }
-  bool supportsCoalescing() const override { return true; }
-  void setTimeout(milliseconds timeout) override { timeout_ = timeout; }
+  bool supportsCoalescing() const { return true; }
+  void setTimeout(milliseconds timeout) { timeout_ = timeout; }
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return calls_; }
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>&,
                                     const std::vector<int>& ranks,
-                                    const c10::intrusive_ptr<Options>& opts) override {
-    return create_group(ranks, opts->group_name, opts->timeout);
+                                    const c10::intrusive_ptr<Options>& opts) {
+    return create_group(ranks, group_name_of(*opts), opts->timeout);
   }
   void startCoalescing() override { coalesced_.emplace(); }
   work_ptr endCoalescing() override;
@@ -157,7 +159,7 @@ class backend final : public c10d::Backend {
     tandem_call call = call_for(timeout);
     if (const std::optional<c10::Device> gpu = first_gpu(arguments...)) {
       into.is_on(*gpu);
-      call.stream = current_stream(*gpu).native_handle();
+      call.stream = native_handle_of(current_stream(*gpu));
       call.has_stream = 1;
     }
     tandem_op* op = nullptr;

@@ -20,6 +20,7 @@
 
 #include "errors.hpp"
 #include "tensors.hpp"
+#include "versions.hpp"
 
 namespace tandem::torch_backend {
 
@@ -194,7 +195,7 @@ inline void work::wait_on_stream(c10::Stream stream) {
   const std::lock_guard lock(completion_);
   for (tandem_op* op : ops_) {
     tandem_error error = TANDEM_ERROR_INIT;
-    check(tandem_op_wait_stream(op, stream.native_handle(), &error), error);
+    check(tandem_op_wait_stream(op, native_handle_of(stream), &error), error);
   }
   if (steps_) steps_->block(stream);
   run_steps(stream);
