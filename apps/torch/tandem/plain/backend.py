@@ -1,7 +1,6 @@
 """A process group's back-end in Python: the calls of torch.distributed as operations of tandem.h."""
 
 import ctypes
-import weakref
 from ctypes import byref
 
 import torch
@@ -17,7 +16,9 @@ from .work import Work
 FIRST_BARRIER_TAG = 64512
 BARRIER_TAGS = 1024
 
-joined = weakref.WeakSet()  # the process's groups that use a job
+# The process's groups that use a job. They stay alive until they leave: PyTorch's wrapper of TORCH_DISTRIBUTED_DEBUG=DETAIL
+# keeps their C++ part only.
+joined = set()
 
 
 class Backend(TorchBackend):
@@ -33,10 +34,6 @@ class Backend(TorchBackend):
         self._coalesced = None
         joined.add(self)
 
-    def __del__(self):
-        if getattr(self, "_job", None) is not None:
-            self.leave()
-
     def create_group(self, ranks, name, timeout):
         """A group of these ranks of this one; None on other ranks."""
         if self._rank not in ranks:
@@ -48,6 +45,7 @@ class Backend(TorchBackend):
 
     def leave(self):
         comm, job, self._comm, self._job = self._comm, self._job, None, None
+        joined.discard(self)
         if self._is_part and comm is not None:
             self._lib.comm_destroy(comm)
         if job is not None:
