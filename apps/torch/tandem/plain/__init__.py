@@ -15,8 +15,8 @@ _world = None  # a weak reference to the default group
 def load():
     """Opens Tandem's library. Returns this module. Raises Unusable."""
     global _opened
+    from . import gaps
     from . import library as declarations
-    from . import work
 
     with _lock:
         if _opened is None:
@@ -28,7 +28,8 @@ def load():
             if opened.abi_version() != declarations.ABI_VERSION:
                 raise glue.Unusable(f"tandem: {path} has the interface {opened.abi_version()}, this package needs "
                                f"{declarations.ABI_VERSION}: install both from one version of Tandem")
-            work.let_handles_answer()
+            gaps.let_handles_answer()
+            gaps.let_ranks_stay_out_of_splits()
             _opened = opened
     return sys.modules[__name__]
 

@@ -1,6 +1,5 @@
 """Handles of operations in progress: what is to be done after them, the tensors that they use, and who waits for them."""
 
-import functools
 import itertools
 import os
 import threading
@@ -13,6 +12,9 @@ from torch.futures import Future
 
 from . import library as c
 from . import tensors as t
+
+asking = threading.local()  # whether `get_future` is called for the Work itself, which it leaves in `found`
+_NO_FUTURE = Future()
 
 _numbers = itertools.count(1)
 _watchers = {}  # by number: what is called when an operation is complete, and stays alive until then
@@ -235,8 +237,8 @@ class Work(_Work):
         return self._outputs
 
     def get_future(self):
-        if getattr(_asking, "is_on", False):
-            _asking.found = self
+        if getattr(asking, "is_on", False):
+            asking.found = self
             return _NO_FUTURE
         # Without operations of its own nothing would complete it: parts of a batch, sparse sums.
         if self._gpu is not None or not self._ops:
@@ -272,33 +274,3 @@ class Work(_Work):
             signal.set_result(None if self._gpu is None else self._outputs)
         self._future = future
         return future
-
-
-_asking = threading.local()
-_NO_FUTURE = Future()
-
-
-def _behind(handle):
-    """PyTorch wraps every Work in a handle of its own, which passes on `wait` and `get_future` only: the Work of this module
-    behind it, or None. Found through `get_future`, which hands out itself."""
-    _asking.is_on, _asking.found = True, None
-    try:
-        handle.get_future()
-    except RuntimeError:  # other back-ends may have none
-        pass
-    finally:
-        _asking.is_on = False
-    return _asking.found
-
-
-def let_handles_answer():
-    """Makes the other methods of PyTorch's handles reach the Work behind them."""
-    for name in ("is_completed", "is_success", "exception", "result", "synchronize", "source_rank", "_source_rank"):
-        original = getattr(_Work, name)
-
-        @functools.wraps(original)
-        def method(self, original=original, name=name):
-            behind = _behind(self)
-            return original(self) if behind is None else getattr(behind, name)()
-
-        setattr(_Work, name, method)
