@@ -59,13 +59,11 @@ def _runs_ahead():
 class Work(_Work):
     def __init__(self, lib, title, outputs=()):
         super().__init__()
-        self._ops = []
+        self._ops, self._is_over = [], False
         self._lib, self._title, self._outputs = lib, title, list(outputs)
         self._kept, self._after, self._parts = [], [], []
         self._completion = threading.Lock()  # held while `_after` runs
-        self._is_over = False
         self._failure = None
-        self._source = -1
         self._gpu = None    # of its tensors: streams wait for it, not threads
         self._steps = None  # an event: what `_after` has queued on the first stream that waited
         self._signal = self._future = None
@@ -74,7 +72,7 @@ class Work(_Work):
     def __del__(self):
         left = []
         for op in self._ops:
-            if self._lib.op_test(op, None) == c.IN_PROGRESS:
+            if not self._is_over and self._lib.op_test(op, None) == c.IN_PROGRESS:
                 left.append(op)
             else:
                 self._lib.op_release(op)
@@ -126,17 +124,17 @@ class Work(_Work):
             self.after(lambda: t.distribute(used, tensors))
         return used
 
-    def _complete(self):
-        """Once, when all operations are complete."""
+    def _complete(self, has_failed=True):
+        """Once, when all operations are complete.
+        @param has_failed  whether one of them may have failed"""
         with self._completion:
             if self._is_over:
                 return
-            for op in self._ops:
+            for op in self._ops if has_failed else ():
                 if self._lib.op_test(op, None) != c.OK and self._failure is None:
                     error = c.Error()
                     self._lib.op_test(op, byref(error))
                     self._failure = c.failure(error)
-                self._source = self._lib.op_source(op)
             for part in self._parts:
                 self._failure = self._failure or part.exception()
             if self._failure is None:
@@ -184,14 +182,17 @@ class Work(_Work):
             self._wait_on_stream()
             return all(part.wait() for part in self._parts)
         limit = time.monotonic() + limit_ms / 1000
+        has_failed = False
         for op in self._ops:
             left_ms = max(int((limit - time.monotonic()) * 1000), 0) if limit_ms > 0 else -1
-            if self._lib.op_wait(op, left_ms, None) == c.IN_PROGRESS:
+            status = self._lib.op_wait(op, left_ms, None)
+            has_failed = has_failed or status != c.OK
+            if status == c.IN_PROGRESS:
                 raise DistBackendError(f"tandem: {self._title} is not complete after {limit_ms} ms: another rank has not joined "
                                        "it yet, or it takes longer")
         for part in self._parts:
             part.wait(timeout)
-        self._complete()
+        self._complete(has_failed)
         if self._failure is not None:
             raise self._failure.with_traceback(None)
         if self._gpu is not None:
@@ -220,7 +221,7 @@ class Work(_Work):
         return self._outputs
 
     def source_rank(self):
-        return self._source
+        return self._lib.op_source(self._ops[-1]) if self._is_over and self._ops else -1
 
     _source_rank = source_rank
 
