@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 RANKS = 3
-SPLITS_NEED_A_GPU = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 15)
+SPLITS_NEED_A_DEVICE = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 15)
 
 
 def all_gather_of_uneven_tensors(rank):
@@ -222,8 +222,9 @@ def handles_that_know_their_source_and_their_end(rank):
 
 def a_split_that_leaves_a_rank_out(rank):
     """PyTorch 2.15 crashes where a back-end in Python has no part for a rank."""
-    if SPLITS_NEED_A_GPU:
-        print(f"a_split_that_leaves_a_rank_out: skipped: PyTorch {torch.__version__} splits groups on GPUs only", flush=True)
+    if SPLITS_NEED_A_DEVICE:
+        print(f"a_split_that_leaves_a_rank_out: skipped: PyTorch {torch.__version__} splits groups that are bound to a "
+              "device only", flush=True)
         return
     part = dist.split_group(split_ranks=[[0, 1]])
     if rank < 2:

@@ -229,8 +229,10 @@ class Work(_Work):
         """On a thread of Tandem, for each operation."""
         self._left -= 1
         if self._left == 0:
-            self._complete()
-            del _watchers[self._number]
+            try:
+                self._complete()
+            finally:
+                del _watchers[self._number]
 
     def _value(self, _signal):
         if self._failure is not None:
