@@ -27,7 +27,7 @@ def let_handles_answer():
 
         @functools.wraps(original)
         def method(self, original=original, name=name):
-            behind = _behind(self)
+            behind = _behind(self) if type(self) is _Work else None
             return original(self) if behind is None else getattr(behind, name)()
 
         setattr(_Work, name, method)
