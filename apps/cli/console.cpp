@@ -13,16 +13,6 @@
 
 namespace tandem::cli {
 
-void log_to_stderr(log_level min_level) {
-  const auto print = [](const log_record& record) {
-    // One write per line, so that lines of several threads or processes do not interleave.
-    const std::string line =
-        fmt::format("tandem: {}: {}: {}\n", name(record.level), record.component, record.text);
-    std::fwrite(line.data(), 1, line.size(), stderr);
-  };
-  set_log_sink(print, min_level);
-}
-
 void prepare_process() {
   // open() returns the lowest free number: that of the missing stream.
   while (::fcntl(0, F_GETFD) < 0 || ::fcntl(1, F_GETFD) < 0 || ::fcntl(2, F_GETFD) < 0) {

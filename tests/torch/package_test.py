@@ -80,6 +80,40 @@ class Glue(unittest.TestCase):
                 glue.load()
 
 
+class Plain(unittest.TestCase):
+    def test_which_versions_need_no_compiler(self):
+        with mock.patch.dict(os.environ, {"TANDEM_GLUE": ""}):
+            self.assertEqual([distributed.is_plain(version) for version in ((2, 6), (2, 14), (2, 15), (3, 0))],
+                             [False, False, True, True])
+        with mock.patch.dict(os.environ, {"TANDEM_GLUE": "compiled"}):
+            self.assertFalse(distributed.is_plain((2, 15)))
+        with mock.patch.dict(os.environ, {"TANDEM_GLUE": "none"}):
+            with self.assertRaisesRegex(ValueError, "TANDEM_GLUE=none: the only value is compiled"):
+                distributed.is_plain((2, 15))
+
+    def needs_plain(self):
+        if not distributed.is_plain(glue.torch_version(torch)):
+            self.skipTest(f"PyTorch {torch.__version__} needs the compiled back-end")
+
+    def test_a_group_without_a_compiler(self):
+        self.needs_plain()
+        text = ("import torch, torch.distributed as d; d.init_process_group('tandem', store=d.HashStore(), rank=0, world_size=1); "
+                "t = torch.ones(2); d.all_reduce(t); print(t.sum().item())")
+        with tempfile.TemporaryDirectory(prefix="tandem-plain-") as folder:
+            done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False,
+                                  env=os.environ | {"PATH": "/nowhere", "CXX": "false", "TANDEM_CACHE": folder})
+            self.assertEqual((done.returncode, done.stdout), (0, "2.0\n"), done.stderr)
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_a_library_of_something_else(self):
+        self.needs_plain()
+        from tandem import plain
+        with tempfile.NamedTemporaryFile(prefix="tandem-plain-", suffix=".so") as file:
+            with mock.patch.dict(os.environ, {"TANDEM_LIBRARY": file.name}):
+                with self.assertRaisesRegex(glue.Unusable, f"{file.name} cannot be loaded"):
+                    plain.load()
+
+
 class Import(unittest.TestCase):
     def import_torch(self, **variables):
         return subprocess.run([sys.executable, "-c", "import torch; print(torch.ones(2).sum().item())"],
@@ -95,7 +129,7 @@ class Import(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "2.0\n", ""))
 
     def test_a_group_that_cannot_be_made_says_why_in_one_line(self):
-        text = "import torch.distributed as d; d.init_process_group('tandem', init_method='tcp://127.0.0.1:0', rank=0, world_size=1)"
+        text = "import torch.distributed as d; d.init_process_group('tandem', store=d.HashStore(), rank=0, world_size=1)"
         done = subprocess.run([sys.executable, "-c", text], env=os.environ | {"TANDEM_LIBRARY": "/nowhere"},
                               capture_output=True, text=True, check=False)
         self.assertNotEqual(done.returncode, 0)

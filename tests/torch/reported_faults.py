@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 RANKS = 3
+SPLITS_NEED_A_DEVICE = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 15)
 
 
 def all_gather_of_uneven_tensors(rank):
@@ -151,6 +152,12 @@ def a_changed_timeout_is_used(rank):
             assert "peer rank 1" in str(late), late
         else:
             raise AssertionError("nothing was sent")
+        try:
+            dist.irecv(torch.zeros(1), 1, group=group, tag=1).get_future().wait()
+        except RuntimeError as late:
+            assert "peer rank 1" in str(late), late
+        else:
+            raise AssertionError("nothing was sent")
         assert time.monotonic() - begun < 5
     dist.barrier()
     if rank < 2:
@@ -191,6 +198,49 @@ def futures_of_sparse_sums_and_of_batches(rank):
     for work in batch.works:
         work.get_future().wait()
     assert all(part.tolist() == [2.0] * len(part) for part in data), data
+
+
+def handles_that_know_their_source_and_their_end(rank):
+    """The handles that PyTorch 2.15 makes for a back-end in Python pass on `wait` and `get_future` only."""
+    if rank == 0:
+        sources = set()
+        for _ in range(RANKS - 1):
+            into = torch.zeros(1)
+            sources.add(dist.recv(into))
+            assert into.item() in sources
+        assert sources == set(range(1, RANKS)), sources
+    else:
+        dist.send(torch.full((1,), float(rank)), 0)
+    data = torch.ones(3)
+    pending = dist.all_reduce(data, async_op=True)
+    limit = time.monotonic() + 30
+    while not pending.is_completed():
+        assert time.monotonic() < limit, "never complete"
+    assert pending.is_success()
+    assert data.tolist() == [RANKS] * 3, data
+
+
+def a_split_that_leaves_a_rank_out(rank):
+    """PyTorch 2.15 crashes where a back-end in Python has no part for a rank."""
+    if SPLITS_NEED_A_DEVICE:
+        print(f"a_split_that_leaves_a_rank_out: skipped: PyTorch {torch.__version__} splits groups that are bound to a "
+              "device only", flush=True)
+        return
+    part = dist.split_group(split_ranks=[[0, 1]])
+    if rank < 2:
+        data = torch.ones(2)
+        dist.all_reduce(data, group=part)
+        assert data.tolist() == [2, 2], data
+
+
+def handles_that_are_dropped(rank):
+    """Their tensors stay until the operation is complete."""
+    into = torch.zeros(100_000)
+    for step in range(20):
+        dist.all_reduce(torch.full((100_000,), float(step)), async_op=True)
+        dist.irecv(into.view(2, -1).t(), (rank - 1) % RANKS, tag=5)
+        dist.isend(torch.full((100_000,), float(rank)), (rank + 1) % RANKS, tag=5)
+    dist.barrier()
 
 
 def mistakes_are_errors_and_change_nothing(rank):

@@ -99,6 +99,8 @@ const char* tandem_status_name(int status);
 typedef void (*tandem_log_function)(void* context, int level, const char* component, const char* text);
 /* Replaces the sink of the process; NULL: discard, as it is at first. */
 void tandem_set_log(tandem_log_function sink, void* context, int min_level);
+/* Logs to standard error, from the level of TANDEM_LOG on (default: warning). */
+void tandem_log_to_stderr(void);
 
 /* ---- Jobs ------------------------------------------------------------------------------------- */
 

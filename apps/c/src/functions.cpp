@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <tandem/detail/stderr_sink.hpp>
 #include <tandem/log.hpp>
 #include <tandem/version.hpp>
 #include <utility>
@@ -104,6 +105,10 @@ void tandem_set_log(tandem_log_function sink, void* context, int min_level) {
     };
   }
   tandem::set_log_sink(std::move(inner), static_cast<tandem::log_level>(min_level));
+}
+
+void tandem_log_to_stderr(void) {
+  guarded(nullptr, [] { tandem::detail::log_to_stderr(tandem::settings::from_environment().log); });
 }
 
 tandem_status tandem_job_create(const tandem_job_options* options, tandem_job** job,

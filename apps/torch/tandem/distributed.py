@@ -10,6 +10,7 @@ import warnings
 
 NAME = "tandem"
 DEVICES = ["cpu", "cuda"]
+PLAIN_SINCE = (2, 15)  # back-ends in Python can be coalesced, aborted and split since then
 
 _lock = threading.Lock()
 _module = None
@@ -21,9 +22,23 @@ def loaded():
     global _module
     with _lock:
         if _module is None:
+            import torch
+
             from . import glue
-            _module = glue.load()
+            if is_plain(glue.torch_version(torch)):
+                from . import plain
+                _module = plain.load()
+            else:
+                _module = glue.load()
         return _module
+
+
+def is_plain(version):
+    """Whether the back-end for that version of PyTorch is in Python (plain/) instead of compiled (backend/)."""
+    asked = os.environ.get("TANDEM_GLUE", "")
+    if asked not in ("", "compiled"):
+        raise ValueError(f"tandem: TANDEM_GLUE={asked}: the only value is compiled")
+    return version >= PLAIN_SINCE and asked != "compiled"
 
 
 def create(options, backend_options=None):
@@ -77,7 +92,9 @@ def _allow_monitored_barrier(dist):
 
 
 def _let_timeouts_change(c10d):
-    """torch.distributed passes a changed timeout to the back-ends that it knows only."""
+    """Before 2.14 torch.distributed passes a changed timeout to the back-ends that it knows only."""
+    if hasattr(c10d, "set_timeout"):
+        return
     original = c10d._set_pg_timeout
 
     @functools.wraps(original)

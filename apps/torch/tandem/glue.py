@@ -60,10 +60,14 @@ def command(torch, compiler, to):
     # cxx11 strings: builds of PyTorch before 2.7 have the older ones.
     abi = int(torch.compiled_with_cxx11_abi())
     root = Path(torch.__file__).parent / "include"
+    # Modules share PyTorch's classes where these are the same; later versions of pybind11 find them themselves.
+    pybind = {name: getattr(torch._C, f"_PYBIND11_{name}", None) for name in ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")}
     folders = [root, root / "torch/csrc/api/include", sysconfig.get_paths()["include"]]
     return [compiler, "-O2", "-std=c++20", "-shared", "-fPIC",
             "-fvisibility=hidden", "-DTORCH_EXTENSION_NAME=_tandem_backend", f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
-            *(["-DTANDEM_TORCH_HIP", "-D__HIP_PLATFORM_AMD__"] if torch.version.hip else []), f"-I{header()}", *(part for folder in folders for part in ("-isystem", str(folder))),
+            *(f'-DPYBIND11_{name}="{value}"' for name, value in pybind.items() if value),
+            *(["-DTANDEM_TORCH_HIP", "-D__HIP_PLATFORM_AMD__"] if torch.version.hip else []), f"-I{header()}",
+            *(part for folder in folders for part in ("-isystem", str(folder))),
             str(HERE / "backend" / "module.cpp"), "-o", str(to), f"-L{root.parent / 'lib'}", f"-Wl,-rpath,{root.parent / 'lib'}",
             "-lc10", "-ltorch_cpu", "-ltorch_python"]
 

@@ -16,6 +16,7 @@
 
 #include "job.hpp"
 #include "tensors.hpp"
+#include "versions.hpp"
 #include "work.hpp"
 
 namespace tandem::torch_backend {
@@ -71,7 +72,8 @@ class backend final : public c10d::Backend {
   }
   /// If they are not those of the job: its ranks, as ranks of the default group.
   void set_global_ranks(std::vector<std::int64_t> ranks) { global_ranks_ = std::move(ranks); }
-  // Virtual since PyTorch 2.8.
+  // Functions that are virtual, but not in every version since PyTorch 2.6, are not marked
+  // `override`.
   void abort() {
     if (comm_ != nullptr)
       tandem_comm_abort(comm_, "torch.distributed has aborted the process group");
@@ -90,18 +92,18 @@ class backend final : public c10d::Backend {
   }
 
   const std::string getBackendName() const override { return name_; }
-  c10::intrusive_ptr<Options> getBackendOptions() override {
+  c10::intrusive_ptr<Options> getBackendOptions() {
     return c10::make_intrusive<Options>(name_, timeout_);
   }
   bool supportsSplitting() const override { return true; }
-  bool supportsCoalescing() const override { return true; }
-  void setTimeout(milliseconds timeout) override { timeout_ = timeout; }
+  bool supportsCoalescing() const { return true; }
+  void setTimeout(milliseconds timeout) { timeout_ = timeout; }
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return calls_; }
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>&,
                                     const std::vector<int>& ranks,
-                                    const c10::intrusive_ptr<Options>& opts) override {
-    return create_group(ranks, opts->group_name, opts->timeout);
+                                    const c10::intrusive_ptr<Options>& opts) {
+    return create_group(ranks, group_name_of(*opts), opts->timeout);
   }
   void startCoalescing() override {
     coalesced_.emplace();
@@ -181,11 +183,8 @@ class backend final : public c10d::Backend {
     if (const std::optional<c10::Device> gpu = first_gpu(arguments...)) {
       into.is_on(*gpu);
       gpu_ = gpu;
-      if (coalesced_) {
-        call.batch = coalesced_->operations.get();
-        into.set_in_batch(true);
-      }
-      call.stream = current_stream(*gpu).native_handle();
+      if (coalesced_) coalesced_->defer(into, call);
+      call.stream = native_handle_of(current_stream(*gpu));
       call.has_stream = 1;
     }
     const observed_scope scope = into.observed().begin(call.timeout_ms);
@@ -224,14 +223,6 @@ class backend final : public c10d::Backend {
   std::vector<std::int64_t> global_ranks_;  ///< empty: those of the job
   std::once_flag is_observed_;
   std::shared_ptr<observed_group> observed_;
-  /// Calls between startCoalescing and endCoalescing. Those on a GPU start at the end, together.
-  struct batch {
-    struct destroy {
-      void operator()(tandem_batch* which) const { tandem_batch_destroy(which); }
-    };
-    std::unique_ptr<tandem_batch, destroy> operations{tandem_batch_create()};
-    std::vector<c10::intrusive_ptr<work>> parts;
-  };
   std::optional<batch> coalesced_;
 };
 

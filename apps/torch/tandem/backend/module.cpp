@@ -11,6 +11,7 @@
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   namespace py = pybind11;
   using namespace tandem::torch_backend;
+  tandem_log_to_stderr();
   using release_gil = py::call_guard<py::gil_scoped_release>;
   py::class_<backend, c10::intrusive_ptr<backend>, c10d::Backend>(m, "Backend")
       .def("create_group", &backend::create_group, py::arg("ranks"), py::arg("name"),

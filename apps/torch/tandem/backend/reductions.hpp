@@ -16,16 +16,12 @@ inline void backend::check_list(const char* call, const tensors& all) const {
 
 inline work_ptr backend::endCoalescing() {
   TORCH_CHECK(coalesced_, "tandem: endCoalescing without startCoalescing");
-  const batch together = std::move(*coalesced_);
+  batch together = std::move(*coalesced_);
   coalesced_.reset();
-  tandem_error error = TANDEM_ERROR_INIT;
-  check(tandem_batch_launch(together.operations.get(), &error), error);
+  together.launch();
   auto all =
       c10::make_intrusive<work>(getRank(), OpType::COALESCED, "coalesced", tensors(), tensors());
-  for (const auto& part : together.parts) {
-    part->set_in_batch(false);
-    all->add(part);
-  }
+  for (const auto& part : together.parts) all->add(part);
   all->observed().begin_batch_end(observed());
   return all;
 }

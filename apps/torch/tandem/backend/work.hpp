@@ -19,6 +19,7 @@
 #include "errors.hpp"
 #include "observed_call.hpp"
 #include "tensors.hpp"
+#include "versions.hpp"
 
 namespace tandem::torch_backend {
 
@@ -204,7 +205,7 @@ inline void work::wait_on_stream(c10::Stream stream) {
   const std::lock_guard lock(completion_);
   for (tandem_op* op : ops_) {
     tandem_error error = TANDEM_ERROR_INIT;
-    check(tandem_op_wait_stream(op, stream.native_handle(), &error), error);
+    check(tandem_op_wait_stream(op, native_handle_of(stream), &error), error);
   }
   if (steps_) steps_->block(stream);
   run_steps(stream);
@@ -313,6 +314,25 @@ inline c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
   watch();
   return future_;
 }
+
+/// Calls between startCoalescing and endCoalescing. Those on a GPU start at the end, together.
+struct batch {
+  void defer(work& of, tandem_call& call) {
+    call.batch = operations.get();
+    of.set_in_batch(true);
+  }
+  void launch() {
+    tandem_error error = TANDEM_ERROR_INIT;
+    check(tandem_batch_launch(operations.get(), &error), error);
+    for (const auto& part : parts) part->set_in_batch(false);
+  }
+
+  struct destroy {
+    void operator()(tandem_batch* which) const { tandem_batch_destroy(which); }
+  };
+  std::unique_ptr<tandem_batch, destroy> operations{tandem_batch_create()};
+  std::vector<c10::intrusive_ptr<work>> parts;
+};
 
 /// A tensor that a call reads, in consecutive memory.
 inline Tensor input_of(work& call, const Tensor& t) {
