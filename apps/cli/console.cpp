@@ -9,9 +9,14 @@
 #include <cstdio>
 #include <string>
 #include <tandem/detail/resources.hpp>
+#include <tandem/detail/stderr_sink.hpp>
 #include <tandem/error.hpp>
 
 namespace tandem::cli {
+
+void log_to_stderr(log_level min_level) {
+  detail::log_to_stderr(min_level);
+}
 
 void prepare_process() {
   // open() returns the lowest free number: that of the missing stream.

@@ -44,10 +44,12 @@ struct nccl;
 class library_queue {
  public:
   using failure_handler = std::function<void(const error& why)>;
+  /// What `make` has made.
   struct made {
     std::unique_ptr<library_queue> queue;  ///< null on every rank if it is not possible
     std::string text;  ///< "NCCL 2.28.9", or why not: "ranks 0 and 1 share a device"
   };
+  /// What `make_pair` has made: both queues, or none.
   struct made_pair {
     std::unique_ptr<library_queue> sends, receives;
     std::string text;

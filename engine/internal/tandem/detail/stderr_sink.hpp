@@ -8,8 +8,11 @@
 
 namespace tandem::detail {
 
-/// Makes the log of this process lines on standard error, from that level on:
-/// "tandem: warning: rails: ...". For programs; the library itself prints nothing.
+/// Writes the log of this process to standard error, from that level on, one line for each record:
+///
+///     tandem: warning: tcp: text
+///
+/// For programs; the library itself prints nothing.
 inline void log_to_stderr(log_level min_level) {
   const auto print = [](const log_record& record) {
     // One write per line, so that lines of several threads or processes do not interleave.
