@@ -9,12 +9,15 @@ them would be skipped, because the suite lists the back-ends that it knows. "tan
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 import tempfile
+import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 
 def arguments():
@@ -66,13 +69,26 @@ class Outcomes(unittest.TextTestResult):
         self._put(test, "ok")
 
 
+@contextlib.contextmanager
+def without_cuda():
+    """PyTorch's set-up of a test asks what a GPU can do, which would use CUDA in the process that is to fork."""
+    from torch._dynamo.device_interface import CudaInterface
+
+    properties = types.SimpleNamespace(major=9, minor=0)
+    with (mock.patch.object(torch.cuda, "get_device_capability", lambda device=None: (9, 0)),
+          mock.patch.object(torch.cuda, "get_device_properties", lambda device=None: properties),
+          mock.patch.object(CudaInterface.Worker, "get_device_properties", staticmethod(lambda device=None: properties))):
+        yield
+
+
 def make_case():
     """The class that unittest runs; also for `-k` and the names that unittest prints."""
     from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
 
     class TestDistBackendWithSpawn(TestDistBackend, DistributedTest._DistTestBase):
         def setUp(self):
-            super().setUp()
+            with without_cuda():
+                super().setUp()
             # Not spawned: importing torch would take most of the time of each rank.
             self._start_processes(torch.multiprocessing.get_context("fork").Process)
 

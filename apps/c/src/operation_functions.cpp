@@ -59,12 +59,13 @@ struct work {
   library_call by_library = {};  ///< without `make`: channels only
 };
 
-void start_now(const std::shared_ptr<group_of_ranks>& among,
-               const std::shared_ptr<operation_state>& op, const work& what, call_batch* together) {
+void start_now(const std::shared_ptr<group_of_ranks>& among, std::shared_ptr<operation_state> op,
+               work what, call_batch* together) {
   if (what.by_library.make) {
-    among->library()->start(op, what.by_library, what.by_channels, together);
+    among->library()->start(std::move(op), std::move(what.by_library), std::move(what.by_channels),
+                            together);
   } else {
-    among->submit(op, what.by_channels);
+    among->submit(std::move(op), std::move(what.by_channels));
   }
 }
 
@@ -104,7 +105,7 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
         start_now(among, op, what, &with);
       });
     } else {
-      start_now(among, made->state, what, nullptr);
+      start_now(among, made->state, std::move(what), nullptr);
     }
     *op = made.release();
   });
