@@ -329,7 +329,10 @@ int32_t tandem_op_source(const tandem_op* op);
  */
 typedef void (*tandem_op_function)(void* context, tandem_op* op);
 void tandem_op_on_complete(tandem_op* op, tandem_op_function done, void* context);
-/* Requests that it ends with TANDEM_ERR_CANCELLED. A collective that is cancelled ends its communicator. */
+/*
+ * Requests that it ends with TANDEM_ERR_CANCELLED. A collective that is cancelled ends its communicator.
+ * What NCCL or RCCL carries out is not cancelled: tandem_comm_abort.
+ */
 void tandem_op_cancel(tandem_op* op);
 /* Gives the handle back, complete or not. NULL is ignored. */
 void tandem_op_release(tandem_op* op);

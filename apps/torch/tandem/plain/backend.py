@@ -31,6 +31,7 @@ class Backend(TorchBackend):
         self._options = TorchBackend.Options(name, timeout=timeout)
         self._timeout_ms = c.milliseconds(timeout)
         self._calls = self._barriers = 0
+        self._gpu = None  # of its last tensors on one
         self._coalesced = None
         joined.add(self)
 
@@ -132,7 +133,7 @@ class Backend(TorchBackend):
         call = c.Call(limit_ms)
         for argument in arguments:
             if type(argument) is c.Buffer and argument.kind != c.HOST:
-                gpu = torch.device("cuda", argument.device)
+                self._gpu = gpu = torch.device("cuda", argument.device)
                 work.is_on(gpu)
                 call.stream, call.has_stream = torch.cuda.current_stream(gpu).cuda_stream, 1
                 break
@@ -370,6 +371,8 @@ class Backend(TorchBackend):
             raise ValueError(f"tandem: tag {tag}: tags are 0 to {FIRST_BARRIER_TAG - 1}")
 
     def barrier(self, opts):
+        if self._gpu is not None:  # what it separates includes the work of GPUs
+            torch.cuda.current_stream(self._gpu).synchronize()
         work = self._make("barrier")
         self._start(work, self._limit(opts), self._lib.barrier)
         return self._give(work)
