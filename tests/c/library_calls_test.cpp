@@ -134,6 +134,35 @@ TEST(LibraryCalls, EveryCollective) {
   });
 }
 
+/// A call that channels carry waits for the outcome of the first one; those behind it do, too.
+TEST(LibraryCalls, CollectivesStartInTheOrderOfTheirCalls) {
+  for (int turn = 0; turn < 5; ++turn) {
+    device_jobs jobs({0, 1});
+    jobs.run([](device_rank& me) {
+      device_numbers data(me, filled(5, static_cast<float>(me.rank)));
+      const tandem_call call = me.call();
+      std::array<tandem_op*, 2> ops{};
+      const tandem_reduction maximum{TANDEM_FLOAT32, TANDEM_MAXIMUM, 1};
+      EXPECT_EQ(tandem_all_reduce(me.world, data.buffer(), data.buffer(), maximum, &call, &ops[0],
+                                  &me.error),
+                TANDEM_OK);
+      if (me.rank == 1) {
+        EXPECT_EQ(tandem_op_wait(ops[0], 20000, &me.error), TANDEM_OK) << me.error.text;
+      }
+      float one = 1;
+      const tandem_buffer host{&one, sizeof one, TANDEM_HOST, 0};
+      EXPECT_EQ(tandem_all_reduce(me.world, host, host, sum, nullptr, &ops[1], &me.error),
+                TANDEM_OK);
+      for (tandem_op* const each : ops) {
+        EXPECT_EQ(tandem_op_wait(each, 20000, &me.error), TANDEM_OK) << me.error.text;
+        tandem_op_release(each);
+      }
+      EXPECT_EQ(one, 2);
+      EXPECT_EQ(data.get(), filled(5, 1));
+    });
+  }
+}
+
 /// Each rank sends to the next one before it receives from the one before.
 TEST(LibraryCalls, MessagesInARing) {
   device_jobs jobs({0, 1, 2});

@@ -50,7 +50,7 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   group_.loop().count_operations(+1);
   const std::lock_guard lock(mutex_);
   lane& on = lanes_[{call.peer, call.is_send}];
-  if (on.at == lane::phase::unknown && !failed_) start_lanes(call);
+  if (on.at == lane::phase::unknown && call.make && !failed_) start_lanes(call);
   if (on.at == lane::phase::starting) {
     on.waiting.push_back([this, &on, op, call, body] { route(on, op, call, body, nullptr); });
   } else {
@@ -62,7 +62,7 @@ void library_calls::route(lane& on, const std::shared_ptr<operation_state>& op,
                           const library_call& call, const operation_body& body,
                           call_batch* together) {
   if (failed_) return op->finish(std::make_exception_ptr(*failed_));
-  if (!on.queue || (call.is_possible && !call.is_possible(*on.queue))) {
+  if (!on.queue || !call.make || (call.is_possible && !call.is_possible(*on.queue))) {
     group_.loop().count_operations(-1);
     return group_.submit(op, body);
   }

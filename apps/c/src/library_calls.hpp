@@ -47,7 +47,8 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   /// `group` owns it.
   explicit library_calls(group_of_ranks& group);
 
-  /// Starts an operation: queues its call, or gives `body` to the group.
+  /// Starts an operation: queues its call, or gives `body` to the group. Collectives without a call
+  /// come here, too: they start in the order of all.
   /// @param together  the batch that it is launched with; may be null
   void start(std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);

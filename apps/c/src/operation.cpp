@@ -1,5 +1,6 @@
 #include "operation.hpp"
 
+#include <boost/asio/post.hpp>
 #include <thread>
 #include <utility>
 
@@ -125,7 +126,8 @@ asio::awaitable<void> operation_state::run(communicator& ranks, std::function<vo
       failure = std::current_exception();
     }
   }
-  if (begun) begun();
+  // The next operation starts after this one's body.
+  if (begun) asio::post(loop_.executor(), std::move(begun));
   if (failure) std::rethrow_exception(failure);
   ranks.set_timeout(timeout);
   co_await body_(*this);

@@ -61,7 +61,8 @@ struct work {
 
 void start_now(const std::shared_ptr<group_of_ranks>& among, std::shared_ptr<operation_state> op,
                work what, call_batch* together) {
-  if (what.by_library.make) {
+  const bool is_collective = op->order == ordering::collective;
+  if (what.by_library.make || (is_collective && among->library() != nullptr)) {
     among->library()->start(std::move(op), std::move(what.by_library), std::move(what.by_channels),
                             together);
   } else {

@@ -43,15 +43,20 @@ class progress {
   void require_here() const { origin_.require_here("this job"); }
   bool is_here() const noexcept { return origin_.is_here(); }
 
-  /// Runs `what` on the loop: on this thread if no other runs the loop, else soon on the other.
+  /// Runs `what` on the loop: on this thread if no other runs the loop, else soon on the other. In
+  /// the order of the calls.
   template <class Function>
   void submit(Function what) {
-    if (try_enter()) {
+    if (posted_.load() == 0 && try_enter()) {
       const turn mine(*this);
       what();
-    } else {
-      asio::post(context_, std::move(what));
+      return;
     }
+    ++posted_;
+    asio::post(context_, [this, what = std::move(what)]() mutable {
+      --posted_;
+      what();
+    });
   }
   /// Runs `what` on the loop before it returns.
   void run_now(const std::function<void()>& what);
@@ -103,6 +108,7 @@ class progress {
   int callers_wanting_ = 0;  ///< of those, the ones that wait to take the loop
   std::uint64_t turns_ = 0;  ///< of callers
   std::atomic<int> operations_{0};
+  std::atomic<int> posted_{0};  ///< by `submit`, and not run yet
   const std::atomic<bool> never_{false};
   std::thread progress_thread_;
 
