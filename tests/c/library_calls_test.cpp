@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "c/device_job.hpp"
+#include "support/expected_log.hpp"
 
 namespace tandem::test {
 namespace {
@@ -56,6 +57,7 @@ TEST(LibraryCalls, OtherReductions) {
 }
 
 TEST(LibraryCalls, RanksThatShareADeviceUseChannels) {
+  expect_log("ranks 0 and 1 share a device; give each rank a GPU of its own");
   device_jobs jobs({0, 0});
   jobs.run([](device_rank& me) {
     EXPECT_EQ(all_reduced(me, sum, 2), filled(5, 4));

@@ -147,18 +147,18 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
   if (like.peer == library_call::all_ranks) {
     library_queue::made made = co_await library_queue::make(group_.ranks(), mine, std::move(lost));
     const std::lock_guard lock(mutex_);
-    set_lane(like.peer, false, std::move(made.text), std::move(made.queue));
+    set_lane(like.peer, false, like.kind, std::move(made.text), std::move(made.queue));
   } else {
     library_queue::made_pair made = co_await library_queue::make_pair(
         group_.ranks(), like.peer, mine, introduction_tag, std::move(lost));
     const std::lock_guard lock(mutex_);
-    set_lane(like.peer, true, made.text, std::move(made.sends));
-    set_lane(like.peer, false, made.text, std::move(made.receives));
+    set_lane(like.peer, true, like.kind, made.text, std::move(made.sends));
+    set_lane(like.peer, false, like.kind, made.text, std::move(made.receives));
   }
   co_await start_waiting(like.peer);
 }
 
-void library_calls::set_lane(int peer, bool is_send, std::string text,
+void library_calls::set_lane(int peer, bool is_send, memory_kind kind, std::string text,
                              std::unique_ptr<library_queue> queue) {
   lane& made = lanes_[{peer, is_send}];
   made.queue = std::move(queue);
@@ -167,9 +167,19 @@ void library_calls::set_lane(int peer, bool is_send, std::string text,
   const std::string what = peer == library_call::all_ranks
                                ? std::string("collectives")
                                : fmt::format("messages with rank {}", peer);
-  log(log_level::info, "groups",
-      fmt::format("{}: {} on device memory by {}{}", group_.ranks_text(), what,
-                  made.queue ? "" : "channels: ", made.text));
+  const std::string line = fmt::format("{}: {} on device memory by {}{}", group_.ranks_text(), what,
+                                       made.queue ? "" : "channels: ", made.text);
+  // With other devices at hand it is a mistake, and slow.
+  const bool is_mistake = made.text.find("share a device") != std::string::npos &&
+                          find_accelerators(kind).found.size() > 1;
+  if (is_mistake) {
+    log(log_level::warning, "groups",
+        line +
+            "; give each rank a GPU of its own (torch.cuda.set_device(LOCAL_RANK)) before it "
+            "makes tensors");
+  } else {
+    log(log_level::info, "groups", line);
+  }
 }
 
 void library_calls::start_waiting_on(lane& on) {

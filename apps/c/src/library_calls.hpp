@@ -88,7 +88,8 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   void route(lane& on, const std::shared_ptr<operation_state>& op, const library_call& call,
              const operation_body& body, call_batch* together);
   void start_lanes(const library_call& first);
-  void set_lane(int peer, bool is_send, std::string text, std::unique_ptr<library_queue> queue);
+  void set_lane(int peer, bool is_send, memory_kind kind, std::string text,
+                std::unique_ptr<library_queue> queue);
   void start_waiting_on(lane& on);
   std::shared_ptr<device_side> begin_on(const call_on_lane& which);
   void note_queued(const call_on_lane& which, const std::shared_ptr<device_side>& side);
