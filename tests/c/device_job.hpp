@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "doubles/hip/hip_on_cuda.hpp"
 #include "doubles/nccl/double.hpp"
 #include "progress.hpp"
 #include "support/device_mirror.hpp"
@@ -55,6 +57,7 @@ struct device_rank {
   tandem_job* job = nullptr;
   tandem_comm* world = nullptr;
   int rank = 0, ranks = 0, device = 0;
+  memory_kind kind = memory_kind::cuda;
   accelerator* gpu = nullptr;
   device_stream stream;
   tandem_error error = TANDEM_ERROR_INIT;
@@ -81,14 +84,14 @@ class device_numbers {
   device_numbers(device_rank& of, std::vector<float> values)
       : of_(of),
         host_(*of.gpu, values.size() * sizeof(float)),
-        memory_(values.size() * sizeof(float), memory_kind::cuda, of.device) {
+        memory_(values.size() * sizeof(float), of.kind, of.device) {
     std::memcpy(host_.data(), values.data(), host_.size());
     of_.gpu->copy(memory_.data(), host_.data(), host_.size(), of_.stream.get());
   }
   tandem_buffer buffer() const { return part(0, host_.size() / sizeof(float)); }
   tandem_buffer part(std::size_t first, std::size_t count) const {
     return {static_cast<std::byte*>(memory_.data()) + first * sizeof(float), count * sizeof(float),
-            TANDEM_CUDA, of_.device};
+            static_cast<std::int32_t>(of_.kind), of_.device};
   }
   std::vector<float> get() {
     of_.gpu->copy(host_.data(), memory_.data(), host_.size(), of_.stream.get());
@@ -108,8 +111,9 @@ class device_numbers {
 class device_jobs {
  public:
   /// @param devices  of the ranks
-  explicit device_jobs(std::vector<int> devices)
-      : devices_(std::move(devices)), gpus(4), library(gpus.gpus) {}
+  /// @param first_of_amd  ranks from this one on have devices of AMD
+  explicit device_jobs(std::vector<int> devices, int first_of_amd = std::numeric_limits<int>::max())
+      : devices_(std::move(devices)), first_of_amd_(first_of_amd), gpus(4), library(gpus.gpus) {}
 
   /// Every rank does this; then it leaves the job.
   void run(const std::function<void(device_rank&)>& what,
@@ -141,15 +145,16 @@ class device_jobs {
     options.size = static_cast<int>(devices_.size());
     options.store = &store;
     options.settings = settings.data();
-    options.memory_kind = TANDEM_CUDA;
-    options.device = devices_[static_cast<std::size_t>(rank)];
     device_rank made;
+    if (rank >= first_of_amd_) made.kind = memory_kind::hip;
+    options.memory_kind = static_cast<std::int32_t>(made.kind);
+    options.device = devices_[static_cast<std::size_t>(rank)];
     made.rank = rank;
     made.ranks = options.size;
     made.device = options.device;
     ASSERT_EQ(tandem_job_create(&options, &made.job, &made.error), TANDEM_OK) << made.error.text;
     made.world = tandem_job_world(made.job);
-    made.gpu = &accelerator_at(memory_kind::cuda, made.device);
+    made.gpu = &accelerator_at(made.kind, made.device);
     made.stream = device_stream(*made.gpu);
     what(made);
     made.gpu->finish(made.stream.get());
@@ -157,9 +162,11 @@ class device_jobs {
   }
 
   const std::vector<int> devices_;
+  const int first_of_amd_;
 
  public:
   devices_with_kernels gpus;
+  hip_on_cuda hip;
   nccl_double library;
 };
 

@@ -49,6 +49,7 @@ progress& group_of_ranks::loop() const noexcept {
 
 std::string group_of_ranks::describe() const {
   const std::string on_devices = library_ ? library_->text() : std::string();
+  if (islands_) return islands_->backend().text + ", " + backend_text_;
   return on_devices.empty() ? backend_text_ : on_devices + ", " + backend_text_;
 }
 
@@ -74,7 +75,8 @@ void group_of_ranks::begin(submitted what) {
 
 void group_of_ranks::launch_waiting() {
   while (!waiting_.empty() && beginning_ == nullptr && !ended_by_ &&
-         collectives_running_ < max_collectives_at_once) {
+         collectives_running_ < max_collectives_at_once &&
+         !(is_in_islands_ && uses_islands(*waiting_.front().op))) {
     submitted next = std::move(waiting_.front());
     waiting_.pop_front();
     launch(std::move(next));
@@ -92,7 +94,9 @@ void group_of_ranks::launch(submitted what) {
       self->launch_waiting();
     };
   }
-  (*which)->start(*ranks_, std::move(what.body), std::move(begun),
+  const bool by_islands = uses_islands(**which);
+  if (by_islands) is_in_islands_ = true;
+  (*which)->start(by_islands ? *islands_ : *ranks_, std::move(what.body), std::move(begun),
                   [self = shared_from_this(), which] { self->ended(which); });
 }
 
@@ -102,6 +106,7 @@ void group_of_ranks::ended(operation_list::iterator which) {
   if (beginning_ == op.get()) beginning_ = nullptr;  // cancelled before it ran
   if (op->order == operation_state::ordering::collective) {
     --collectives_running_;
+    if (uses_islands(*op)) is_in_islands_ = false;
     if (op->failure() && ends_communicator(op->failure())) note_failure(op->failure());
   }
   launch_waiting();

@@ -22,7 +22,7 @@ class job_state;
 /// A communicator with its operations in progress. On the loop, unless stated otherwise.
 class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
  public:
-  /// @param on_devices  the data of all its ranks are on GPUs of one vendor
+  /// @param on_devices  the data of all its ranks are on GPUs
   group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<communicator> ranks,
                  bool on_devices);
 
@@ -41,6 +41,8 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   library_calls* library() const noexcept { return library_.get(); }
 
   communicator& ranks() noexcept { return *ranks_; }
+  /// Carries collectives on device memory from now on, one at a time.
+  void set_islands(std::unique_ptr<communicator> made) { islands_ = std::move(made); }
   /// Ends all operations with that failure; later ones fail with it, too.
   void end(std::exception_ptr why);
   /// The failure that ended it; null while it is usable.
@@ -74,10 +76,15 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   void begin(submitted what);
   void launch(submitted what);
   void launch_waiting();
+  bool uses_islands(const operation_state& op) const noexcept {
+    return islands_ && op.order == operation_state::ordering::collective &&
+           op.kind != memory_kind::host;
+  }
   void ended(operation_list::iterator which);
 
   const std::shared_ptr<job_state> job_;
   const std::unique_ptr<communicator> ranks_;
+  std::unique_ptr<communicator> islands_;  ///< the same ranks; null: channels carry all
   const int rank_;
   const int size_;
   const std::string backend_text_;
@@ -86,6 +93,7 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   std::deque<submitted> waiting_;  ///< in the order of their calls
   operation_list running_;
   int collectives_running_ = 0;
+  bool is_in_islands_ = false;                  ///< one of those that the islands carry is running
   const operation_state* beginning_ = nullptr;  ///< waits for its stream, and others for it
   std::exception_ptr ended_by_;                 ///< the caller's `end`
   std::exception_ptr failed_by_;  ///< the first collective that has ended the communicator

@@ -91,8 +91,11 @@ std::shared_ptr<group_of_ranks> job_state::add(std::unique_ptr<communicator> ran
   const auto kind_at = [&](int rank) -> const std::string& {
     return kinds_[static_cast<std::size_t>(ranks->job_rank(rank))];
   };
-  bool on_devices = kind_at(0) == name(memory_kind::cuda) || kind_at(0) == name(memory_kind::hip);
-  for (int r = 1; r < ranks->size(); ++r) on_devices = on_devices && kind_at(r) == kind_at(0);
+  bool on_devices = true;
+  for (int r = 0; r < ranks->size(); ++r) {
+    on_devices = on_devices &&
+                 (kind_at(r) == name(memory_kind::cuda) || kind_at(r) == name(memory_kind::hip));
+  }
   auto made = std::make_shared<group_of_ranks>(shared_from_this(), std::move(ranks), on_devices);
   std::erase_if(groups_, [](const auto& each) { return each.expired(); });
   groups_.push_back(made);

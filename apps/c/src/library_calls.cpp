@@ -146,11 +146,20 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
   };
   if (like.peer == library_call::all_ranks) {
     library_queue::made made = co_await library_queue::make(group_.ranks(), mine, std::move(lost));
+    if (made.has_levels) {
+      made.text += ", channels between them";
+      std::unique_ptr<communicator> islands =
+          co_await make_island_communicator(group_.ranks(), mine);
+      group_.set_islands(std::move(islands));
+    } else if (!made.queue) {
+      made.text = "channels: " + made.text;
+    }
     const std::lock_guard lock(mutex_);
     set_lane(like.peer, false, like.kind, std::move(made.text), std::move(made.queue));
   } else {
     library_queue::made_pair made = co_await library_queue::make_pair(
         group_.ranks(), like.peer, mine, introduction_tag, std::move(lost));
+    if (!made.sends) made.text = "channels: " + made.text;
     const std::lock_guard lock(mutex_);
     set_lane(like.peer, true, like.kind, made.text, std::move(made.sends));
     set_lane(like.peer, false, like.kind, made.text, std::move(made.receives));
@@ -167,8 +176,8 @@ void library_calls::set_lane(int peer, bool is_send, memory_kind kind, std::stri
   const std::string what = peer == library_call::all_ranks
                                ? std::string("collectives")
                                : fmt::format("messages with rank {}", peer);
-  const std::string line = fmt::format("{}: {} on device memory by {}{}", group_.ranks_text(), what,
-                                       made.queue ? "" : "channels: ", made.text);
+  const std::string line =
+      fmt::format("{}: {} on device memory by {}", group_.ranks_text(), what, made.text);
   // With other devices at hand it is a mistake, and slow.
   const bool is_mistake = made.text.find("share a device") != std::string::npos &&
                           find_accelerators(kind).found.size() > 1;

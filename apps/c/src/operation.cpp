@@ -117,7 +117,7 @@ void operation_state::finish_when_reached() {
   });
 }
 
-asio::awaitable<void> operation_state::run(communicator& ranks, std::function<void()> begun) {
+asio::awaitable<void> operation_state::run(std::function<void()> begun) {
   std::exception_ptr failure;
   if (begin_) {
     try {
@@ -129,15 +129,16 @@ asio::awaitable<void> operation_state::run(communicator& ranks, std::function<vo
   // The next operation starts after this one's body.
   if (begun) asio::post(loop_.executor(), std::move(begun));
   if (failure) std::rethrow_exception(failure);
-  ranks.set_timeout(timeout);
+  ranks_->set_timeout(timeout);
   co_await body_(*this);
 }
 
 void operation_state::start(communicator& ranks, operation_body body, std::function<void()> begun,
                             std::function<void()> ended) {
   note_routed();
+  ranks_ = &ranks;
   body_ = std::move(body);
-  running_.start(loop_.executor(), run(ranks, std::move(begun)),
+  running_.start(loop_.executor(), run(std::move(begun)),
                  [self = shared_from_this(), ended = std::move(ended)](std::exception_ptr failure) {
                    self->finish(failure);
                    self->body_ = nullptr;

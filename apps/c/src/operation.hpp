@@ -34,8 +34,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
 
   const ordering order;
   const std::optional<std::chrono::milliseconds> timeout;
-  std::size_t bytes = 0;  ///< received
-  int source = -1;        ///< rank whose message was received
+  memory_kind kind = memory_kind::host;  ///< of its buffers; a device if any is on one
+  std::size_t bytes = 0;                 ///< received
+  int source = -1;                       ///< rank whose message was received
 
   // Any thread.
 
@@ -70,6 +71,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
 
   // On the loop.
 
+  /// The communicator that carries it. @pre started
+  communicator& ranks() const noexcept { return *ranks_; }
   /// `begun` is called when it begins or fails to, `ended` when it is complete.
   /// @pre `ranks` exists until then.
   void start(communicator& ranks, operation_body body, std::function<void()> begun,
@@ -77,11 +80,12 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void cancel();
 
  private:
-  asio::awaitable<void> run(communicator& ranks, std::function<void()> begun);
+  asio::awaitable<void> run(std::function<void()> begun);
   void finish_when_reached();
   void note_routed();
 
   progress& loop_;
+  communicator* ranks_ = nullptr;
   operation_body body_;
   cancellable running_;
   std::exception_ptr failure_;

@@ -97,6 +97,7 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       const memory_kind kind = kind_of(on_device->kind);
       std::shared_ptr<device_side> side = among->job()->side_of(kind, on_device->device);
       what.by_library.kind = kind;
+      made->state->kind = kind;
       what.by_library.device = on_device->device;
       if (call != nullptr && call->has_stream != 0)
         made->state->begin_after(std::move(side), call->stream);
@@ -175,19 +176,20 @@ void tandem_batch_destroy(tandem_batch* batch) {
 
 tandem_status tandem_barrier(tandem_comm* comm, const tandem_call* call, tandem_op** op,
                              tandem_error* error) {
-  return start_collective(comm, "tandem_barrier", call, op, error, {}, [](const shared_group& g) {
-    return work{[g](operation_state&) { return tandem::barrier(g->ranks()); }};
+  return start_collective(comm, "tandem_barrier", call, op, error, {}, [](const shared_group&) {
+    return work{[](operation_state& self) { return tandem::barrier(self.ranks()); }};
   });
 }
 
 tandem_status tandem_broadcast(tandem_comm* comm, tandem_buffer data, int32_t root,
                                const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_broadcast", call, op, error, {data}, [&](const shared_group& g) {
+      comm, "tandem_broadcast", call, op, error, {data}, [&](const shared_group&) {
         const tandem::mutable_view view = view_of(data);
-        return work{
-            [g, view, root](operation_state&) { return tandem::broadcast(g->ranks(), view, root); },
-            {.make = [view, root](library_queue& by) { by.broadcast(view, root); }}};
+        return work{[view, root](operation_state& self) {
+                      return tandem::broadcast(self.ranks(), view, root);
+                    },
+                    {.make = [view, root](library_queue& by) { by.broadcast(view, root); }}};
       });
 }
 
@@ -195,14 +197,15 @@ tandem_status tandem_all_reduce(tandem_comm* comm, tandem_buffer data, tandem_bu
                                 tandem_reduction how, const tandem_call* call, tandem_op** op,
                                 tandem_error* error) {
   return start_collective(
-      comm, "tandem_all_reduce", call, op, error, {data, result}, [&](const shared_group& g) {
+      comm, "tandem_all_reduce", call, op, error, {data, result}, [&](const shared_group&) {
         const tandem::mutable_view from = view_of(data), into = view_of(result);
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
-        return work{
-            [=](operation_state&) { return tandem::all_reduce(g->ranks(), from, into, type, by); },
-            {.is_possible = has(type, by),
-             .make = [=](library_queue& q) { q.all_reduce(from, into, type, by); }}};
+        return work{[=](operation_state& self) {
+                      return tandem::all_reduce(self.ranks(), from, into, type, by);
+                    },
+                    {.is_possible = has(type, by),
+                     .make = [=](library_queue& q) { q.all_reduce(from, into, type, by); }}};
       });
 }
 
@@ -210,12 +213,12 @@ tandem_status tandem_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer
                             tandem_reduction how, int32_t root, const tandem_call* call,
                             tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_reduce", call, op, error, {data, result}, [&](const shared_group& g) {
+      comm, "tandem_reduce", call, op, error, {data, result}, [&](const shared_group&) {
         const tandem::mutable_view from = view_of(data), into = view_of(result);
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
-        return work{[=](operation_state&) {
-                      return tandem::reduce(g->ranks(), from, into, type, by, root);
+        return work{[=](operation_state& self) {
+                      return tandem::reduce(self.ranks(), from, into, type, by, root);
                     },
                     {.is_possible = has(type, by),
                      .make = [=](library_queue& q) { q.reduce(from, into, type, by, root); }}};
@@ -229,9 +232,9 @@ tandem_status tandem_all_gather(tandem_comm* comm, tandem_buffer mine, tandem_bu
       comm, "tandem_all_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
         const tandem::mutable_view from = view_of(mine), into = view_of(all);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
-        return work{[=](operation_state&) {
-                      if (lengths.empty()) return tandem::all_gather(g->ranks(), from, into);
-                      return tandem::all_gather_v(g->ranks(), from, into, lengths);
+        return work{[=](operation_state& self) {
+                      if (lengths.empty()) return tandem::all_gather(self.ranks(), from, into);
+                      return tandem::all_gather_v(self.ranks(), from, into, lengths);
                     },
                     {.make = [=](library_queue& q) { q.all_gather(from, into, lengths); }}};
       });
@@ -246,10 +249,10 @@ tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
-        return work{[=](operation_state&) {
+        return work{[=](operation_state& self) {
                       if (lengths.empty())
-                        return tandem::reduce_scatter(g->ranks(), from, into, type, by);
-                      return tandem::reduce_scatter_v(g->ranks(), from, into, lengths, type, by);
+                        return tandem::reduce_scatter(self.ranks(), from, into, type, by);
+                      return tandem::reduce_scatter_v(self.ranks(), from, into, lengths, type, by);
                     },
                     {.is_possible = has(type, by), .make = [=](library_queue& q) {
                        q.reduce_scatter(from, into, lengths, type, by);
@@ -264,9 +267,9 @@ tandem_status tandem_gather(tandem_comm* comm, tandem_buffer mine, tandem_buffer
       comm, "tandem_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
         const tandem::mutable_view from = view_of(mine), into = view_of(all);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
-        return work{[=](operation_state&) {
-                      if (lengths.empty()) return tandem::gather(g->ranks(), from, into, root);
-                      return tandem::gather_v(g->ranks(), from, into, lengths, root);
+        return work{[=](operation_state& self) {
+                      if (lengths.empty()) return tandem::gather(self.ranks(), from, into, root);
+                      return tandem::gather_v(self.ranks(), from, into, lengths, root);
                     },
                     {.make = [=](library_queue& q) { q.gather(from, into, lengths, root); }}};
       });
@@ -279,9 +282,9 @@ tandem_status tandem_scatter(tandem_comm* comm, tandem_buffer all, tandem_buffer
       comm, "tandem_scatter", call, op, error, {all, mine}, [&](const shared_group& g) {
         const tandem::mutable_view from = view_of(all), into = view_of(mine);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
-        return work{[=](operation_state&) {
-                      if (lengths.empty()) return tandem::scatter(g->ranks(), from, into, root);
-                      return tandem::scatter_v(g->ranks(), from, into, lengths, root);
+        return work{[=](operation_state& self) {
+                      if (lengths.empty()) return tandem::scatter(self.ranks(), from, into, root);
+                      return tandem::scatter_v(self.ranks(), from, into, lengths, root);
                     },
                     {.make = [=](library_queue& q) { q.scatter(from, into, lengths, root); }}};
       });
@@ -299,9 +302,9 @@ tandem_status tandem_all_to_all(tandem_comm* comm, tandem_buffer from, const siz
         }
         const tandem::mutable_view source = view_of(from), target = view_of(into);
         const auto out = lengths_of(sent, g->size()), in = lengths_of(received, g->size());
-        return work{[=](operation_state&) {
-                      if (out.empty()) return tandem::all_to_all(g->ranks(), source, target);
-                      return tandem::all_to_all_v(g->ranks(), source, out, target, in);
+        return work{[=](operation_state& self) {
+                      if (out.empty()) return tandem::all_to_all(self.ranks(), source, target);
+                      return tandem::all_to_all_v(self.ranks(), source, out, target, in);
                     },
                     {.make = [=](library_queue& q) { q.all_to_all(source, out, target, in); }}};
       });

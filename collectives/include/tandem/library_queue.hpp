@@ -48,6 +48,9 @@ class library_queue {
   struct made {
     std::unique_ptr<library_queue> queue;  ///< null on every rank if it is not possible
     std::string text;  ///< "NCCL 2.28.9", or why not: "ranks 0 and 1 share a device"
+    /// There are several islands, some of several ranks, which can use their libraries: see
+    /// `make_island_communicator`. The same on every rank.
+    bool has_levels = false;
   };
   /// What `make_pair` has made: both queues, or none.
   struct made_pair {

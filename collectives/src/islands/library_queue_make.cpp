@@ -101,6 +101,8 @@ asio::awaitable<library_queue::made> library_queue::make(communicator& over, isl
   const detail::division ranks(facts);
   made result;
   result.text = reason_against(ranks);
+  result.has_levels =
+      ranks.members.size() > 1 && ranks.members.size() < all.size() && ranks.can_use_libraries();
   if (!result.text.empty()) co_return result;
   result.text = detail::library_text(own.fact.kind, own.fact.library);
   std::unique_ptr<library_queue> queue(new library_queue(
