@@ -34,8 +34,8 @@ def load():
     return sys.modules[__name__]
 
 
-def create_job(store, rank, size, timeout, name, is_world, shown_name, gpu):
-    """Joins a job; returns the back-end of all its ranks."""
+def create_job(store, rank, size, timeout, name, is_world, shown_name, gpu, _global_ranks):
+    """Joins a job; returns the back-end of all its ranks. PyTorch 2.15's own recorder knows their global ranks."""
     global _world
     from .backend import Backend
     from .job import Job
@@ -61,3 +61,8 @@ def leave_all():
     for group in list(joined):
         group.leave()
     finish_watching(limit_s=5)
+
+
+def dump_flight_recorder(_path):
+    raise RuntimeError("tandem: PyTorch 2.15 and later record the calls themselves; with "
+                       "TANDEM_GLUE=compiled Tandem does")
