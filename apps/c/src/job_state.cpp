@@ -82,11 +82,6 @@ std::shared_ptr<device_side> job_state::side_of(memory_kind kind, int device) {
   return found;
 }
 
-std::shared_ptr<device_side> job_state::known_side(memory_kind kind, int device) {
-  const std::lock_guard lock(sides_mutex_);
-  return sides_.at({kind, device});
-}
-
 std::shared_ptr<group_of_ranks> job_state::add(std::unique_ptr<communicator> ranks) {
   const auto kind_at = [&](int rank) -> const std::string& {
     return kinds_[static_cast<std::size_t>(ranks->job_rank(rank))];

@@ -52,8 +52,6 @@ class job_state : public std::enable_shared_from_this<job_state> {
 
   /// The accelerator of a buffer, made on first use. Any thread but the loop's.
   std::shared_ptr<device_side> side_of(memory_kind kind, int device);
-  /// The same after the first use. Any thread.
-  std::shared_ptr<device_side> known_side(memory_kind kind, int device);
 
   // On the loop.
 

@@ -54,54 +54,48 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   if (on.at == lane::phase::starting) {
     on.waiting.push_back([this, &on, op, call, body] { route(on, op, call, body, nullptr); });
   } else {
-    route(on, op, call, body, together);
+    route(on, std::move(op), std::move(call), std::move(body), together);
   }
 }
 
-void library_calls::route(lane& on, const std::shared_ptr<operation_state>& op,
-                          const library_call& call, const operation_body& body,
-                          call_batch* together) {
+void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library_call call,
+                          operation_body body, call_batch* together) {
   if (failed_) return op->finish(std::make_exception_ptr(*failed_));
   if (!on.queue || !call.make || (call.is_possible && !call.is_possible(*on.queue))) {
     group_.loop().count_operations(-1);
-    return group_.submit(op, body);
+    return group_.submit(std::move(op), std::move(body));
   }
-  call_on_lane made{shared_from_this(), &on, op, call};
+  call_on_lane made{shared_from_this(), &on, std::move(op), std::move(call)};
   if (together != nullptr) {
     together->ready_.push_back(std::move(made));
   } else {
-    queue_all({std::move(made)});
+    queue_all({&made, 1});
   }
 }
 
-/// The caller's stream first: the queue's waits for it.
-std::shared_ptr<device_side> library_calls::begin_on(const call_on_lane& which) {
-  std::shared_ptr<device_side> side = group_.job()->known_side(which.call.kind, which.call.device);
-  if (const device_side::point& begin = which.op->beginning())
-    side->await(which.on->queue->stream(), begin);
-  return side;
-}
-
-void library_calls::queue_all(const std::vector<call_on_lane>& calls) {
-  std::vector<std::shared_ptr<device_side>> sides;
+/// The caller's streams first: those of the queues wait for them.
+void library_calls::queue_all(std::span<const call_on_lane> calls) {
   try {
-    for (const call_on_lane& each : calls) sides.push_back(each.by->begin_on(each));
+    for (const call_on_lane& each : calls) {
+      if (const device_side::point& begin = each.op->beginning())
+        each.call.side->await(each.on->queue->stream(), begin);
+    }
     std::optional<library_queue::batch> together;
     if (calls.size() > 1) together.emplace(*calls.front().on->queue);
     for (const call_on_lane& each : calls) each.call.make(*each.on->queue);
     if (together) together->end();
-    for (std::size_t i = 0; i < calls.size(); ++i) calls[i].by->note_queued(calls[i], sides[i]);
+    for (const call_on_lane& each : calls) each.by->note_queued(each);
   } catch (...) {
     for (const call_on_lane& each : calls) each.op->finish(std::current_exception());
   }
 }
 
-void library_calls::note_queued(const call_on_lane& which,
-                                const std::shared_ptr<device_side>& side) {
+void library_calls::note_queued(const call_on_lane& which) {
   if (which.call.peer != library_call::all_ranks && !which.call.is_send) {
     which.op->bytes = which.call.bytes;
     which.op->source = which.call.peer;
   }
+  const std::shared_ptr<device_side>& side = which.call.side;
   which.op->was_queued(side, side->mark(which.on->queue->stream()));
   const milliseconds limit = which.op->timeout.value_or(group_.job()->operation_timeout());
   queued_.push_back({which.op, which.call.name, std::chrono::steady_clock::now() + limit});
@@ -118,8 +112,7 @@ void library_calls::start_lanes(const library_call& first) {
       group_.loop(), is_message ? ordering::point_to_point : ordering::collective, std::nullopt);
   library_call like;
   like.peer = first.peer;
-  like.kind = first.kind;
-  like.device = first.device;
+  like.side = first.side;
   group_.submit(std::move(introduction), [self = shared_from_this(), like](operation_state&) {
     return self->make_lanes(like);
   });
@@ -140,7 +133,8 @@ asio::awaitable<void> library_calls::make_lanes(library_call like) {
 }
 
 asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
-  const island_member mine(like.kind, like.device);
+  const accelerator& device = like.side->on();
+  const island_member mine(device.kind(), device.device());
   library_queue::failure_handler lost = [weak = weak_from_this()](const error& why) {
     if (const auto self = weak.lock()) self->fail(why);
   };
@@ -155,32 +149,32 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
       made.text = "channels: " + made.text;
     }
     const std::lock_guard lock(mutex_);
-    set_lane(like.peer, false, like.kind, std::move(made.text), std::move(made.queue));
+    set_lane(like, false, std::move(made.text), std::move(made.queue));
   } else {
     library_queue::made_pair made = co_await library_queue::make_pair(
         group_.ranks(), like.peer, mine, introduction_tag, std::move(lost));
     if (!made.sends) made.text = "channels: " + made.text;
     const std::lock_guard lock(mutex_);
-    set_lane(like.peer, true, like.kind, made.text, std::move(made.sends));
-    set_lane(like.peer, false, like.kind, made.text, std::move(made.receives));
+    set_lane(like, true, made.text, std::move(made.sends));
+    set_lane(like, false, made.text, std::move(made.receives));
   }
   co_await start_waiting(like.peer);
 }
 
-void library_calls::set_lane(int peer, bool is_send, memory_kind kind, std::string text,
+void library_calls::set_lane(const library_call& like, bool is_send, std::string text,
                              std::unique_ptr<library_queue> queue) {
-  lane& made = lanes_[{peer, is_send}];
+  lane& made = lanes_[{like.peer, is_send}];
   made.queue = std::move(queue);
   made.text = std::move(text);
   if (is_send) return;
-  const std::string what = peer == library_call::all_ranks
+  const std::string what = like.peer == library_call::all_ranks
                                ? std::string("collectives")
-                               : fmt::format("messages with rank {}", peer);
+                               : fmt::format("messages with rank {}", like.peer);
   const std::string line =
       fmt::format("{}: {} on device memory by {}", group_.ranks_text(), what, made.text);
   // With other devices at hand it is a mistake, and slow.
   const bool is_mistake = made.text.find("share a device") != std::string::npos &&
-                          find_accelerators(kind).found.size() > 1;
+                          find_accelerators(like.side->on().kind()).found.size() > 1;
   if (is_mistake) {
     log(log_level::warning, "groups",
         line +
@@ -202,7 +196,7 @@ asio::awaitable<void> library_calls::start_waiting(int peer) {
   const asio::any_io_executor executor = group_.loop().executor();
   async_condition changed(executor);
   bool is_over = false;
-  std::thread starter([&, self = shared_from_this()]() mutable {
+  std::thread starter = start_thread("tandem-connect", [&, self = shared_from_this()]() mutable {
     {
       const std::lock_guard lock(mutex_);
       for (auto& [key, each] : lanes_) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <tandem/error.hpp>
 #include <tandem/library_queue.hpp>
@@ -25,11 +26,10 @@ struct library_call {
   static constexpr int all_ranks = -1;
 
   const char* name = "";
-  int peer = all_ranks;  ///< of a message
-  bool is_send = false;  ///< of a message
-  memory_kind kind = memory_kind::cuda;
-  int device = 0;
-  std::size_t bytes = 0;  ///< of a message
+  int peer = all_ranks;                         ///< of a message
+  bool is_send = false;                         ///< of a message
+  std::size_t bytes = 0;                        ///< of a message
+  std::shared_ptr<device_side> side = nullptr;  ///< of its buffers
   /// The same on all ranks. Empty: always.
   std::function<bool(const library_queue&)> is_possible = {};
   std::function<void(library_queue&)> make = {};
@@ -85,14 +85,13 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   };
 
   // With the lock.
-  void route(lane& on, const std::shared_ptr<operation_state>& op, const library_call& call,
-             const operation_body& body, call_batch* together);
+  void route(lane& on, std::shared_ptr<operation_state> op, library_call call, operation_body body,
+             call_batch* together);
   void start_lanes(const library_call& first);
-  void set_lane(int peer, bool is_send, memory_kind kind, std::string text,
+  void set_lane(const library_call& like, bool is_send, std::string text,
                 std::unique_ptr<library_queue> queue);
   void start_waiting_on(lane& on);
-  std::shared_ptr<device_side> begin_on(const call_on_lane& which);
-  void note_queued(const call_on_lane& which, const std::shared_ptr<device_side>& side);
+  void note_queued(const call_on_lane& which);
   void end_all(const error& why);
 
   // On the loop.
@@ -104,7 +103,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   void try_fail(const error& why, int tries);
 
   /// Queues calls, as one launch if there are several. With the locks of all groups.
-  static void queue_all(const std::vector<call_on_lane>& calls);
+  static void queue_all(std::span<const call_on_lane> calls);
 
   group_of_ranks& group_;
   asio::steady_timer look_timer_;

@@ -96,9 +96,8 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
     if (on_device != nullptr) {
       const memory_kind kind = kind_of(on_device->kind);
       std::shared_ptr<device_side> side = among->job()->side_of(kind, on_device->device);
-      what.by_library.kind = kind;
       made->state->kind = kind;
-      what.by_library.device = on_device->device;
+      what.by_library.side = side;
       if (call != nullptr && call->has_stream != 0)
         made->state->begin_after(std::move(side), call->stream);
     }

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include <exception>
+#include <tandem/detail/resources.hpp>
 
 namespace tandem::c {
 namespace {
@@ -20,22 +21,23 @@ constexpr microseconds watch_interval{100};
 constexpr int idle_intervals = 50;
 constexpr unsigned long timer_slack_ns = 10'000;
 
-/// Signals are the business of the program's own threads.
+}  // namespace
+
 std::thread start_thread(const char* name, std::function<void()> body) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread made([name, body = std::move(body)] {
-    pthread_setname_np(pthread_self(), name);
-    prctl(PR_SET_TIMERSLACK, timer_slack_ns);
-    body();
+  const std::shared_ptr<void> restore(
+      nullptr, [&before](void*) { pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+  return detail::start_threads("no thread to carry out operations with", [&] {
+    return std::thread([name, body = std::move(body)] {
+      pthread_setname_np(pthread_self(), name);
+      prctl(PR_SET_TIMERSLACK, timer_slack_ns);
+      body();
+    });
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return made;
 }
-
-}  // namespace
 
 progress& progress::of_process(spin_policy policy) {
   static progress& only = *new progress(policy);

@@ -20,6 +20,10 @@ namespace tandem::c {
 
 namespace asio = boost::asio;
 
+/// A thread of the library: named, and without signals, which are for the program's own threads.
+/// @par Errors thrown: `errc::limit_exceeded`: no thread could be started.
+std::thread start_thread(const char* name, std::function<void()> body);
+
 /// The event loop of this process's jobs, which one thread at a time runs: a thread that waits for
 /// an operation, else the progress thread. So a blocking call is carried out on the caller's
 /// thread, without a switch between threads.

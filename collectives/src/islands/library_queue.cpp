@@ -1,7 +1,7 @@
 #include <tandem/library_queue.hpp>
 #include <utility>
 
-#include "islands/vendor_group.hpp"
+#include "islands/parts.hpp"
 #include "operations/arguments.hpp"
 #include "partition/blocks.hpp"
 
@@ -10,16 +10,10 @@ namespace {
 
 namespace nc = detail::nc;
 using detail::blocks;
+using detail::bytes_at;
 using detail::check_result;
 using detail::check_separate_views;
 using detail::vendor_calls;
-
-const std::byte* bytes_at(const const_view& of) noexcept {
-  return static_cast<const std::byte*>(of.data);
-}
-std::byte* bytes_at(const mutable_view& of) noexcept {
-  return static_cast<std::byte*>(of.data);
-}
 
 bool is_floating_point(data_type type) noexcept {
   return !is_defined(type, reduce_op::band);
@@ -35,14 +29,9 @@ void throw_first(Found&&... found) {
   if (auto wrong = detail::first_error(std::forward<Found>(found)...)) throw error(*wrong);
 }
 
-/// Checks that a view is in this device's memory.
 std::optional<error> check_on(const accelerator& device, const char* call, const const_view& data) {
-  if (data.bytes == 0 || (data.kind == device.kind() && data.device == device.device()))
-    return std::nullopt;
-  return error(errc::unsupported_memory,
-               fmt::format("{}: a view in {} memory of device {}, but this group's is {}", call,
-                           name(data.kind), data.device, device.text()),
-               "pass views on one device, the same in all calls of a group");
+  if (data.bytes == 0) return std::nullopt;
+  return detail::check_device(device, call, data);
 }
 
 std::optional<error> check_blocks(const detail::group& g, const char* call, const const_view& all,

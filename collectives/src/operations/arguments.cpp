@@ -31,16 +31,6 @@ std::optional<error> check_channels(const group& g, const char* call, memory_kin
   return std::nullopt;
 }
 
-std::optional<error> check_device(const device_backend& by, const char* call,
-                                  const const_view& data) {
-  const accelerator& own = by.memory_of();
-  if (data.kind == own.kind() && data.device == own.device()) return std::nullopt;
-  return error(errc::unsupported_memory,
-               fmt::format("{}: a view in {} memory of device {}, but the island's is {}", call,
-                           name(data.kind), data.device, own.text()),
-               "pass views on the device of this rank's `island_member`");
-}
-
 /// The error that `ask` throws, prefixed with the name of the call.
 template <class Ask>
 std::optional<error> error_from(const char* call, Ask ask) {
@@ -56,6 +46,15 @@ std::optional<error> error_from(const char* call, Ask ask) {
 
 }  // namespace
 
+std::optional<error> check_device(const accelerator& own, const char* call,
+                                  const const_view& data) {
+  if (data.kind == own.kind() && data.device == own.device()) return std::nullopt;
+  return error(errc::unsupported_memory,
+               fmt::format("{}: a view in {} memory of device {}, but the island's is {}", call,
+                           name(data.kind), data.device, own.text()),
+               "pass views on the device of this rank's `island_member`");
+}
+
 std::optional<error> check_other_memory(const call_backend& by, const char* call,
                                         const const_view& data) {
   if (data.bytes == 0) return std::nullopt;
@@ -64,7 +63,7 @@ std::optional<error> check_other_memory(const call_backend& by, const char* call
   }
   if (data.kind == memory_kind::host) return std::nullopt;
   if (by.islands != nullptr) {
-    if (auto wrong = check_device(*by.islands, call, data)) return wrong;
+    if (auto wrong = check_device(by.islands->memory_of(), call, data)) return wrong;
   }
   if (by.channels == nullptr) return std::nullopt;
   if (auto wrong = check_channels(*by.channels, call, data.kind)) return wrong;

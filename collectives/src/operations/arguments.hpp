@@ -41,6 +41,8 @@ inline std::optional<error> check_root(const group& g, const char* call, int roo
 /// Checks a view that is null or not in host memory.
 std::optional<error> check_other_memory(const call_backend& by, const char* call,
                                         const const_view& data);
+/// Checks that a view is in the memory of that device, the one that carries the call.
+std::optional<error> check_device(const accelerator& own, const char* call, const const_view& data);
 /// Fails for memory of a device that does not exist, that a channel does not carry, or that is not
 /// the islands'.
 inline std::optional<error> check_memory(const call_backend& by, const char* call,
