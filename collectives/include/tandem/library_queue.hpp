@@ -115,8 +115,6 @@ class library_queue {
   };
 
  private:
-  class vendor_reduction;
-
   library_queue(const communicator& over, accelerator& device, const detail::nccl& library,
                 int version, int rank, int size);
   void watch(int peer, failure_handler what);

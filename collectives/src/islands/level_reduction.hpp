@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "islands/parts.hpp"
 
 namespace tandem::detail {
@@ -13,22 +15,20 @@ class level_reduction {
   static bool is_possible(const island_parts& in, data_type type, reduce_op op) noexcept;
   /// @pre is_possible. @par Errors Those of the library's calls.
   level_reduction(island_parts& in, data_type type, reduction what);
-  ~level_reduction();
   level_reduction(const level_reduction&) = delete;
   level_reduction& operator=(const level_reduction&) = delete;
 
-  int vendor_type() const noexcept { return vendor_type_; }
-  int inside() const noexcept { return inside_; }
+  /// The library's codes. @pre this rank has others in its island
+  int vendor_type() const noexcept { return inside_->type; }
+  int inside() const noexcept { return inside_->op; }
   data_type type() const noexcept { return type_; }
   reduction across() const noexcept { return across_; }
   std::size_t element_bytes() const noexcept { return bytes_of(type_); }
 
  private:
-  island_parts& in_;
   const data_type type_;
   reduction across_;
-  int vendor_type_ = 0, inside_ = 0;
-  bool has_made_ = false;  // inside_ needs to be freed
+  std::optional<vendor_reduction> inside_;  ///< empty: this rank is alone in its island
 };
 
 }  // namespace tandem::detail

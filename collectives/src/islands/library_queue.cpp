@@ -51,33 +51,6 @@ std::optional<error> check_reduced(detail::group& g, const char* call, const con
 
 }  // namespace
 
-/// The library's codes of a reduction, for one call.
-class library_queue::vendor_reduction {
- public:
-  vendor_reduction(const library_queue& in, data_type how_type, reduction how)
-      : in_(in), type(detail::vendor_type(how_type, in.version_).value_or(0)) {
-    if (how.op == reduce_op::premultiplied_sum) {
-      op = in_.by_->make_factor(how.factor, how_type, type);
-      has_made_ = true;
-    } else {
-      op = how.op == reduce_op::average ? nc::average : detail::vendor_op(how.op, how_type).value();
-    }
-  }
-  ~vendor_reduction() {
-    if (has_made_) in_.by_->free_op(op);
-  }
-  vendor_reduction(const vendor_reduction&) = delete;
-  vendor_reduction& operator=(const vendor_reduction&) = delete;
-
- private:
-  const library_queue& in_;
-  bool has_made_ = false;
-
- public:
-  const int type;
-  int op = 0;
-};
-
 bool library_queue::has(data_type type, reduce_op op) const noexcept {
   if (!detail::vendor_type(type, version_)) return false;
   if (op == reduce_op::average) return is_floating_point(type);
@@ -96,7 +69,7 @@ void library_queue::all_reduce(const_view data, mutable_view result, data_type t
   throw_first(check_on(device_, "all_reduce", data),
               check_reduced(*over_, "all_reduce", data, type, how),
               check_result("all_reduce", data, result));
-  const vendor_reduction by(*this, type, how);
+  const detail::vendor_reduction by(*by_, version_, type, how);
   by_->all_reduce(bytes_at(data), bytes_at(result), data.bytes / bytes_of(type), by.type, by.op);
 }
 
@@ -105,7 +78,7 @@ void library_queue::reduce(const_view data, mutable_view result, data_type type,
   throw_first(check_on(device_, "reduce", data), check_reduced(*over_, "reduce", data, type, how),
               check_root(*over_, "reduce", root));
   if (over_->rank() == root) throw_first(check_result("reduce", data, result));
-  const vendor_reduction by(*this, type, how);
+  const detail::vendor_reduction by(*by_, version_, type, how);
   vendor_calls calls(*by_);
   calls.reduce(bytes_at(data), bytes_at(result), data.bytes / bytes_of(type), by.type, by.op, root);
   calls.end();
@@ -136,7 +109,7 @@ void library_queue::reduce_scatter(const_view all, mutable_view mine,
               check_blocks(*over_, "reduce_scatter", all, mine, bytes_of_rank));
   const blocks cut = blocks_of(all.bytes, bytes_of_rank, over_->size());
   throw_first(check_block_position("reduce_scatter", mine, all, cut.at(over_->rank())));
-  const vendor_reduction by(*this, type, how);
+  const detail::vendor_reduction by(*by_, version_, type, how);
   if (bytes_of_rank.empty()) {
     return by_->reduce_scatter(bytes_at(all), bytes_at(mine), mine.bytes / bytes_of(type), by.type,
                                by.op);

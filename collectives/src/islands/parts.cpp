@@ -176,4 +176,16 @@ asio::awaitable<void> island_parts::synchronize_group(const vendor_group& which)
   which.throw_if_failed();
 }
 
+bool level_reduction::is_possible(const island_parts& in, data_type type, reduce_op op) noexcept {
+  return in.has_levels() && detail::vendor_type(type, in.ranks.min_library_version) &&
+         (vendor_op(op, type) || op == reduce_op::premultiplied_sum);
+}
+
+level_reduction::level_reduction(island_parts& in, data_type type, reduction what)
+    : type_(type), across_(what) {
+  if (!in.down) return;
+  inside_.emplace(*in.down, in.ranks.min_library_version, type, what);
+  if (what.op == reduce_op::premultiplied_sum) across_ = premultiplied_sum(1);
+}
+
 }  // namespace tandem::detail

@@ -105,6 +105,25 @@ class vendor_group {
   std::thread abort_thread_;                  // runs the abort
 };
 
+/// The library's codes of a reduction, for the calls made while it exists.
+class vendor_reduction {
+ public:
+  /// @param version  the lowest of all ranks @pre the library has the reduction: `vendor_op`, a
+  ///   premultiplied sum, or the average of a floating point type
+  vendor_reduction(vendor_group& by, int version, data_type type, reduction what);
+  ~vendor_reduction();
+  vendor_reduction(const vendor_reduction&) = delete;
+  vendor_reduction& operator=(const vendor_reduction&) = delete;
+
+ private:
+  vendor_group& by_;
+  bool has_made_ = false;  // op needs to be freed
+
+ public:
+  const int type;
+  int op = 0;
+};
+
 /// Calls that the library launches as one group (ncclGroupStart, ncclGroupEnd) on the group's
 /// stream at `end`. The device is current on the thread meanwhile, so no coroutine may suspend
 /// while an object exists. Roots and peers are ranks of the group; counts are in elements.

@@ -109,4 +109,18 @@ void vendor_group::free_op(int op) noexcept {
   if (comm_ != nullptr) lib_.free_op(op, comm_);
 }
 
+vendor_reduction::vendor_reduction(vendor_group& by, int version, data_type element, reduction what)
+    : by_(by), type(vendor_type(element, version).value()) {
+  if (what.op == reduce_op::premultiplied_sum) {
+    op = by_.make_factor(what.factor, element, type);
+    has_made_ = true;
+  } else {
+    op = what.op == reduce_op::average ? nc::average : vendor_op(what.op, element).value();
+  }
+}
+
+vendor_reduction::~vendor_reduction() {
+  if (has_made_) by_.free_op(op);
+}
+
 }  // namespace tandem::detail
