@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs PyTorch's own suite for back-ends, torch.testing._internal.distributed.distributed_test.
 
-usage: suite.py gloo|tandem|nccl|tandem-gpu [--ranks N] [--json FILE] [unittest arguments: -k NAME ...]
+usage: suite.py gloo|tandem|nccl|tandem-gpu [--ranks N] [--part K/N] [--json FILE] [unittest arguments: -k NAME ...]
 
 "tandem" means the tests that gloo gets, with Tandem taking gloo's place (TANDEM_TAKE_OVER=gloo): under its own name most of
 them would be skipped, because the suite lists the back-ends that it knows. "tandem-gpu": the tests that NCCL gets. With --json, the outcome of every test: "ok",
@@ -9,15 +9,12 @@ them would be skipped, because the suite lists the back-ends that it knows. "tan
 """
 
 import argparse
-import contextlib
 import json
 import os
 import sys
 import tempfile
-import types
 import unittest
 from pathlib import Path
-from unittest import mock
 
 
 def arguments():
@@ -25,6 +22,7 @@ def arguments():
     parser.add_argument("backend", choices=("gloo", "tandem", "nccl", "tandem-gpu"))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", help="K/N: every Nth test, from the Kth on, counted from 0")
     return parser.parse_known_args()
 
 
@@ -36,7 +34,6 @@ def prepare(backend, ranks):
     os.environ.update({"BACKEND": replaced, "WORLD_SIZE": str(ranks), "TEMP_DIR": str(folder)})
     if backend.startswith("tandem"):
         os.environ["TANDEM_TAKE_OVER"] = replaced
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # a process that has used CUDA cannot fork
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     # The suite names the file itself; each test meets there.
@@ -69,28 +66,17 @@ class Outcomes(unittest.TextTestResult):
         self._put(test, "ok")
 
 
-@contextlib.contextmanager
-def without_cuda():
-    """PyTorch's set-up of a test asks what a GPU can do, which would use CUDA in the process that is to fork."""
-    from torch._dynamo.device_interface import CudaInterface
-
-    properties = types.SimpleNamespace(major=9, minor=0)
-    with (mock.patch.object(torch.cuda, "get_device_capability", lambda device=None: (9, 0)),
-          mock.patch.object(torch.cuda, "get_device_properties", lambda device=None: properties),
-          mock.patch.object(CudaInterface.Worker, "get_device_properties", staticmethod(lambda device=None: properties))):
-        yield
-
-
 def make_case():
     """The class that unittest runs; also for `-k` and the names that unittest prints."""
     from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
 
     class TestDistBackendWithSpawn(TestDistBackend, DistributedTest._DistTestBase):
         def setUp(self):
-            with without_cuda():
-                super().setUp()
-            # Not spawned: importing torch would take most of the time of each rank.
-            self._start_processes(torch.multiprocessing.get_context("fork").Process)
+            super().setUp()
+            # Forked where that is possible, since importing torch would take most of the time of each rank. A process that
+            # has used CUDA cannot fork, and PyTorch's set-up of a test does use it.
+            how = "fork" if os.environ["BACKEND"] == "gloo" else "spawn"
+            self._start_processes(torch.multiprocessing.get_context(how).Process)
 
     TestDistBackendWithSpawn.__module__ = __name__
     TestDistBackendWithSpawn.__qualname__ = "TestDistBackendWithSpawn"
@@ -119,6 +105,10 @@ if __name__ == "__main__":
     class Runner(unittest.TextTestRunner):
         resultclass = Outcomes
 
+    if options.part:
+        part, parts = map(int, options.part.split("/"))
+        names = unittest.defaultTestLoader.getTestCaseNames(TestDistBackendWithSpawn)
+        rest += [f"TestDistBackendWithSpawn.{name}" for name in names[part::parts]]
     program = unittest.main(argv=[sys.argv[0], *rest], testRunner=Runner(verbosity=2), exit=False)
     if options.json:
         options.json.write_text(json.dumps(program.result.by_test, indent=1, sort_keys=True) + "\n")

@@ -76,11 +76,23 @@ void device_side::await(accelerator::stream which, const point& what) const {
   on_.await(which, what->handle);
 }
 
-asio::awaitable<void> device_side::reached(point what) {
+device_stream device_side::take_stream() {
   if (free_streams_.empty()) free_streams_.emplace_back(on_);
-  device_stream own = std::move(free_streams_.back());
+  device_stream taken = std::move(free_streams_.back());
   free_streams_.pop_back();
+  return taken;
+}
+
+asio::awaitable<void> device_side::reached(point what) {
+  device_stream own = take_stream();
   on_.await(own.get(), what->handle);
+  co_await watch_.reached(own.get());
+  free_streams_.push_back(std::move(own));
+}
+
+asio::awaitable<void> device_side::copy(void* to, const void* from, std::size_t bytes) {
+  device_stream own = take_stream();
+  on_.copy(to, from, bytes, own.get());
   co_await watch_.reached(own.get());
   free_streams_.push_back(std::move(own));
 }

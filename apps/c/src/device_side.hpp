@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <tandem/accelerator.hpp>
@@ -36,10 +37,16 @@ class device_side {
   stream_hold hold(accelerator::stream which) { return watch_.hold(which); }
   bool can_hold() const noexcept { return can_hold_; }
 
-  /// On the loop: waits for the point on a stream of its own, so for nothing that is queued later.
+  // On the loop, on streams of its own. Not cancelled: a device cannot be stopped.
+
+  /// Waits for the point, and for nothing that is queued later.
   asio::awaitable<void> reached(point what);
+  /// Copies between memory of this device, or of one that it can access, and the host's.
+  asio::awaitable<void> copy(void* to, const void* from, std::size_t bytes);
 
  private:
+  device_stream take_stream();
+
   accelerator& on_;
   const bool can_hold_;
   const std::shared_ptr<event_pool> events_;

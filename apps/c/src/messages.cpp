@@ -12,18 +12,21 @@
 namespace tandem::c {
 namespace {
 
+void check_fits(std::size_t bytes, int from, mutable_view into) {
+  if (bytes <= into.bytes) return;
+  throw error(make_error_code(errc::message_truncated),
+              {.peer = from,
+               .rail = {},
+               .phase = "recv",
+               .bytes_total = static_cast<std::int64_t>(bytes),
+               .detail =
+                   fmt::format("the message is longer than the buffer of {} bytes", into.bytes),
+               .advice = "receive into a buffer of at least the message's length"});
+}
+
 void deliver(const group_of_ranks::message& text, int from, mutable_view into,
              operation_state& op) {
-  if (text.size() > into.bytes) {
-    throw error(
-        make_error_code(errc::message_truncated),
-        {.peer = from,
-         .rail = {},
-         .phase = "recv",
-         .bytes_total = static_cast<std::int64_t>(text.size()),
-         .detail = fmt::format("the message is longer than the buffer of {} bytes", into.bytes),
-         .advice = "receive into a buffer of at least the message's length"});
-  }
+  check_fits(text.size(), from, into);
   if (!text.empty()) std::memcpy(into.data, text.data(), text.size());
   op.bytes = text.size();
   op.source = from;
@@ -121,16 +124,37 @@ asio::awaitable<void> receive_from_any(std::shared_ptr<group_of_ranks> among, mu
 
 namespace {
 
-error no_device_memory(const char* call) {
-  return error(errc::unsupported_memory,
-               std::string(call) + ": a message of a rank to itself is in device memory",
-               "copy it on the device");
+/// Copies a message of this rank to itself, and tells its send.
+asio::awaitable<void> copy_from_self(group_of_ranks& among, group_of_ranks::own_message& from,
+                                     mutable_view into, operation_state& op) {
+  const bool is_device = from.on_device.kind != memory_kind::host;
+  if (!is_device && into.kind == memory_kind::host) {
+    deliver(from.text, among.rank(), into, op);
+    co_return;
+  }
+  const void* const data = is_device ? from.on_device.data : from.text.data();
+  const std::size_t bytes = is_device ? from.on_device.bytes : from.text.size();
+  std::exception_ptr failure;
+  try {
+    check_fits(bytes, among.rank(), into);
+    const std::shared_ptr<device_side> side =
+        is_device ? among.job()->side_of(from.on_device.kind, from.on_device.device)
+                  : among.job()->side_of(into.kind, into.device);
+    from.is_copying = true;
+    if (bytes > 0) co_await side->copy(into.data, data, bytes);
+    op.bytes = bytes;
+    op.source = among.rank();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  from.is_received = true;
+  among.own_changed().notify_all();
+  if (failure) std::rethrow_exception(failure);
 }
 
 /// Receives in the order in which they start.
 asio::awaitable<void> receive_from_self(std::shared_ptr<group_of_ranks> among, mutable_view into,
                                         int tag, operation_state& op) {
-  if (into.kind != memory_kind::host) throw no_device_memory("recv");
   group_of_ranks::own_messages& own = among->own(tag);
   const std::uint64_t turn = own.next_receive++;
   own.receives.push_back(turn);
@@ -145,9 +169,37 @@ asio::awaitable<void> receive_from_self(std::shared_ptr<group_of_ranks> among, m
   std::erase(own.receives, turn);
   among->own_changed().notify_all();
   if (cancelled) std::rethrow_exception(cancelled);
-  const group_of_ranks::message text = std::move(own.sent.front());
+  const std::shared_ptr<group_of_ranks::own_message> from = std::move(own.sent.front());
   own.sent.pop_front();
-  deliver(text, among->rank(), into, op);
+  co_await copy_from_self(*among, *from, into, op);
+}
+
+/// To host memory: at once. To and from device memory: when the receive is posted, on the device.
+asio::awaitable<void> send_to_self(std::shared_ptr<group_of_ranks> among, const_view message,
+                                   int tag) {
+  const auto made = std::make_shared<group_of_ranks::own_message>();
+  group_of_ranks::own_messages& own = among->own(tag);
+  own.sent.push_back(made);
+  among->own_changed().notify_all();
+  if (message.kind == memory_kind::host) {
+    const auto* const first = static_cast<const std::byte*>(message.data);
+    made->text.assign(first, first + message.bytes);
+    co_return;
+  }
+  made->on_device = message;
+  std::exception_ptr cancelled;
+  try {
+    while (!made->is_received) co_await among->own_changed().wait();
+  } catch (...) {
+    cancelled = std::current_exception();
+  }
+  if (made->is_received) co_return;
+  if (!made->is_copying) {
+    std::erase(own.sent, made);
+    std::rethrow_exception(cancelled);
+  }
+  co_await asio::this_coro::throw_if_cancelled(false);
+  while (!made->is_received) co_await among->own_changed().wait();
 }
 
 }  // namespace
@@ -173,10 +225,7 @@ asio::awaitable<void> send_to(std::shared_ptr<group_of_ranks> among, const_view 
     co_await among->ranks().send(to, message, static_cast<std::uint16_t>(tag));
     co_return;
   }
-  if (message.kind != memory_kind::host) throw no_device_memory("send");
-  const auto* const first = static_cast<const std::byte*>(message.data);
-  among->own(tag).sent.emplace_back(first, first + message.bytes);
-  among->own_changed().notify_all();
+  co_await send_to_self(std::move(among), message, tag);
 }
 
 }  // namespace tandem::c

@@ -144,9 +144,26 @@ def _show_as(c10d, group, name):
     c10d._world.pg_map[group] = (c10d.Backend(str(name)), c10d._world.pg_map[group][1])
 
 
+def _let_debugging_hash_objects(c10d):
+    """With TORCH_DISTRIBUTED_DEBUG=DETAIL torch.distributed hashes what a group called nccl sends of objects, as memory of a
+    GPU: there they are, then. Otherwise they are in host memory."""
+    original = getattr(c10d, "_get_object_coll_device", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def device(group=None):
+        found = original(group)
+        is_hashed = c10d.get_debug_level() == c10d.DebugLevel.DETAIL and c10d.get_backend(group) == "nccl"
+        return "cuda" if found == "cpu" and is_hashed and _gpu() >= 0 else found
+
+    c10d._get_object_coll_device = device
+
+
 def _take_over(dist, names):
     from torch.distributed import distributed_c10d as c10d
 
+    _let_debugging_hash_objects(c10d)
     make = c10d._new_process_group_helper
 
     @functools.wraps(make)

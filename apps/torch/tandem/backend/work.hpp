@@ -52,7 +52,11 @@ class work final : public c10d::Work {
   bool isCompleted() override;
   bool isSuccess() const override;
   std::exception_ptr exception() const override;
-  bool wait(milliseconds timeout = kNoTimeout) override;
+  bool wait(milliseconds timeout = kNoTimeout) override {
+    if (is_in_batch_) return true;
+    const observed_scope observed = observed_.waiting();
+    return finish_wait(timeout);
+  }
   void synchronize() override {
     if (gpu_) wait_on_stream(current_stream(*gpu_));
   }
@@ -67,6 +71,7 @@ class work final : public c10d::Work {
  private:
   struct abandoned;
 
+  bool finish_wait(milliseconds timeout);
   void complete();
   void watch();
   void run_steps(std::optional<c10::Stream> stream);
@@ -219,9 +224,7 @@ inline void work::wait_on_stream(c10::Stream stream) {
   is_finished_ = true;
 }
 
-inline bool work::wait(milliseconds timeout) {
-  if (is_in_batch_) return true;
-  const observed_scope observed = observed_.waiting();
+inline bool work::finish_wait(milliseconds timeout) {
   const bool is_limited = timeout != kNoTimeout && timeout.count() > 0;
   if (gpu_ && !is_limited) {
     wait_on_stream(current_stream(*gpu_));
@@ -235,8 +238,8 @@ inline bool work::wait(milliseconds timeout) {
     const std::int64_t most_ms = is_limited ? std::max<std::int64_t>(left.count(), 0) : -1;
     if (tandem_op_wait(op, most_ms, nullptr) == TANDEM_IN_PROGRESS) {
       C10_THROW_ERROR(DistBackendError,
-                      c10::str("tandem: ", title_, " is not complete after ", timeout.count(),
-                               " ms: another rank has not joined it yet, or it takes longer"));
+                      c10::str("tandem: caught collective operation timeout: ", title_,
+                               " is not complete after ", timeout.count(), " ms: another rank has not joined it yet, or it takes longer"));
     }
   }
   for (const auto& part : parts_) part->wait(timeout);
@@ -276,7 +279,7 @@ inline c10::intrusive_ptr<c10::ivalue::Future> work::completed_future() {
     side.emplace(device.getStreamFromGlobalPool(*gpu_));
   }
   try {
-    wait();
+    if (!is_in_batch_) finish_wait(kNoTimeout);
     made->markCompleted(c10::IValue(outputs_));
   } catch (...) {
     made->setError(std::current_exception());

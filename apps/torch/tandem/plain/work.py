@@ -182,8 +182,8 @@ class Work(_Work):
             status = self._lib.op_wait(op, left_ms, None)
             has_failed = has_failed or status != c.OK
             if status == c.IN_PROGRESS:
-                raise DistBackendError(f"tandem: {self._title} is not complete after {limit_ms} ms: another rank has not joined "
-                                       "it yet, or it takes longer")
+                raise DistBackendError(f"tandem: caught collective operation timeout: {self._title} is not complete after "
+                                       f"{limit_ms} ms: another rank has not joined it yet, or it takes longer")
         for part in self._parts:
             part.wait(timeout)
         self._complete(has_failed)
