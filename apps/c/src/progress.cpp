@@ -16,8 +16,10 @@ using std::chrono::milliseconds;
 /// How often the progress thread looks whether a caller has left the loop with operations in
 /// progress. Callers do not wake it, which would cost each of them a system call: a thread that
 /// starts an operation usually waits for it soon.
-constexpr microseconds watch_interval{100};
-/// Without a turn of any caller for this long, the progress thread takes the loop and sleeps there.
+constexpr microseconds min_interval{100};
+/// While it finds callers at work it looks less often, since it takes the core from them.
+constexpr microseconds max_interval{1600};
+/// Without a turn of any caller for so many of the shortest intervals, the progress thread takes the loop and sleeps there.
 constexpr int idle_intervals = 50;
 constexpr unsigned long timer_slack_ns = 10'000;
 
@@ -137,12 +139,14 @@ void progress::notify() noexcept {
 void progress::run_progress_thread() {
   std::unique_lock lock(mutex_);
   std::uint64_t seen = turns_;
+  microseconds interval = min_interval;
   for (int idle = 0;;) {
     lock.unlock();
-    std::this_thread::sleep_for(watch_interval);
+    std::this_thread::sleep_for(interval);
     lock.lock();
     const bool is_vacant = driver_ == driver::none && callers_wanting_ == 0 && turns_ == seen;
     idle = is_vacant ? idle + 1 : 0;
+    interval = is_vacant ? min_interval : std::min(2 * interval, max_interval);
     seen = turns_;
     if (!is_vacant || (operations_.load() == 0 && idle < idle_intervals)) continue;
     driver_ = driver::progress_thread;

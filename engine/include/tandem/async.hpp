@@ -71,9 +71,10 @@ asio::awaitable<void> with_deadline(std::chrono::steady_clock::duration limit,
 
 /// How long a loop polls before it sleeps in the kernel. Sleeping costs 20 to 60 us at the next
 /// event; polling occupies a core. The budget adapts: it halves each time a spin finds nothing,
-/// down to an eighth (to zero if the loop is crowded), and is restored when a sleep is so short
-/// that spinning would have caught the event. While sleeps last no longer than 16 times `max_spin`,
-/// it doubles up to that, unless the loop is crowded.
+/// down to an eighth, and is restored when a sleep is so short that spinning would have caught the
+/// event. While sleeps last no longer than 16 times `max_spin`, it doubles up to that. A crowded
+/// loop sleeps at once after a spin that has found nothing, until so many sleeps have been short
+/// that spinning is tried again: 1, 3, 7... up to 255 as long as that fails.
 struct spin_policy {
   std::chrono::microseconds max_spin{50};  ///< usual longest spin; 0: sleep at once
   int polls_per_yield = 1;                 ///< yield the core after so many empty polls; 0: never
@@ -105,8 +106,12 @@ class spin_budget {
   const spin_stats& stats() const noexcept { return stats_; }
 
  private:
+  void missed_crowded(std::chrono::nanoseconds slept) noexcept;
+
   spin_policy policy_;
   std::chrono::nanoseconds budget_;
+  int max_sleeps_ = 0;  ///< short ones between two spins, in a crowded loop
+  int sleeps_ = 0;      ///< of those, the ones to come
   spin_stats stats_;
 };
 

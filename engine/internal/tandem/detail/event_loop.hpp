@@ -27,12 +27,14 @@ class event_loop {
   /// flag: another thread that sets it has to stop the context as well.
   void run_until(const std::atomic<bool>& is_done, time_point limit = time_point::max());
   /// Runs what is ready, without waiting.
-  void poll() { spin({}); }
+  void poll();
   /// Makes the kernel announce the next events.
   void arm() { sources_.arm(); }
   const spin_stats& stats() const noexcept { return budget_.stats(); }
 
  private:
+  struct waiting_for;
+
   bool spin(std::chrono::nanoseconds for_time);
 
   asio::io_context& context_;

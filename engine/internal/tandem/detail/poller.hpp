@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <cstdint>
@@ -39,10 +40,11 @@ class poller final : public asio::execution_context::service {
   bool expects_completion() const noexcept { return expected_completions_ > 0; }
 
   /// State of the loop's polling handler: queued at most once; whether its last rounds found
-  /// anything.
+  /// anything; what the loop waits for, null: nothing that would end the rounds.
   struct {
     bool is_posted = false;
     bool found = false;
+    const std::atomic<bool>* until = nullptr;
   } poll_handler;
 
   /// Polls every pollable once; true if any found something.
