@@ -1,0 +1,1 @@
+def run(trainer, begun): pass

@@ -1,0 +1,96 @@
+"""Starts the ranks, or is one of them."""
+
+import os
+import subprocess
+import sys
+import time
+
+from . import BadInput, options as command_line
+
+ON_GPUS = {
+    "CUDA_MODULE_LOADING": "EAGER",          # what TANDEM_STREAM_WAITS needs
+    "CUDA_DEVICE_MAX_CONNECTIONS": "32",     # a queue for each stream: kernels that wait for a peer share none with others
+}
+
+
+def main(script):
+    options = command_line.parser().parse_args()
+    is_rank = "RANK" in os.environ
+    ranks = int(os.environ["WORLD_SIZE"]) if is_rank else options.ranks or 1
+    is_shown = int(os.environ.get("RANK", 0)) == 0
+    try:
+        if is_rank and options.ranks not in (None, ranks):
+            raise BadInput(f"--ranks {options.ranks}: this job has {ranks}")
+        plan = command_line.Plan(options, ranks)
+        if is_shown:
+            command_line.check_outputs(options)
+    except BadInput as bad:
+        if is_shown:
+            print(f"pretrain: {bad}", file=sys.stderr)
+        return 2
+    return run_rank(options, plan) if is_rank else start(script, ranks)
+
+
+def start(script, ranks):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), script]
+    environment = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))} | os.environ
+    try:
+        return subprocess.run(command + sys.argv[1:], env=environment, check=False).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def run_rank(options, plan):
+    for name, value in ON_GPUS.items():
+        os.environ.setdefault(name, value)
+    # Memory that grows in place cannot be mapped by another process, which copies between GPUs of one host need.
+    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False")
+    rank = int(os.environ["RANK"])
+    try:
+        return _train(options, plan)
+    except BadInput as bad:
+        if rank == 0:
+            print(f"pretrain: {bad}", file=sys.stderr, flush=True)
+        _exit(2)
+    except Exception as failed:  # noqa: BLE001
+        if os.environ.get("PRETRAIN_TRACEBACK"):
+            import traceback
+            traceback.print_exc()
+        text = str(failed).split("\nException raised from")[0].strip().splitlines()
+        print(f"pretrain: rank {rank}: {text[0] if text else type(failed).__name__}", file=sys.stderr, flush=True)
+        _exit(1)
+
+
+def _exit(status):
+    """At once: groups whose peers are gone must not be waited for."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _train(options, plan):
+    begun = time.monotonic()
+    import torch
+    import torch.distributed as dist
+
+    from . import checkpoint, compare, data, training
+    from .job import Job
+    from .trainer import Trainer
+
+    if "OMP_NUM_THREADS" in os.environ:
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    job = Job(options, plan)
+    if job.is_on_gpu:
+        torch.cuda.set_device(job.device)
+    source = data.prepare(options.data, options.cache, plan.members["vocab_size"], job.local_rank == 0, job.barrier,
+                          options.sequence)
+    trainer = Trainer(job, plan, options, source)
+    if options.compare:
+        compare.run(trainer, begun)
+    else:
+        trainer.select(trainer.use(options.link))
+        done = checkpoint.load(trainer, options.save) if options.resume else 0
+        training.run(trainer, done, begun)
+    job.barrier()
+    dist.destroy_process_group()
+    return 0
