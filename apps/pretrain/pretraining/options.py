@@ -134,6 +134,8 @@ def check_outputs(options):
             _try(f"--{name} {path}", Path(path).parent)
             if os.path.isdir(path) or (os.path.exists(path) and not os.access(path, os.W_OK)):
                 raise BadInput(f"--{name} {path}: cannot be written")
+    if options.compare and (options.report or options.save):
+        raise BadInput("--compare: it writes --json only; leave --report and --save out")
     if (options.resume or options.save_every) and not options.save:
         raise BadInput(f"{'--resume' if options.resume else '--save-every'}: give the folder of checkpoints, too: --save FOLDER")
     if options.save:
