@@ -6,7 +6,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from . import BadInput, links
+from . import BadInput, link_settings
 
 
 class Job:
@@ -17,13 +17,13 @@ class Job:
         self.device = self._device_of(plan.devices)
         self._timeout = datetime.timedelta(seconds=options.timeout)
         # A job of Tandem reports a lost rank to all others. Links that are compared have jobs of their own.
-        self._is_tandem = links.LINKS[plan.links[0]][0] == "tandem" and len(plan.links) == 1
-        with links.settings_of(plan.links[0], options, self.is_on_gpu):
+        self._is_tandem = link_settings.LINKS[plan.links[0]][0] == "tandem" and len(plan.links) == 1
+        with link_settings.settings_of(plan.links[0], options, self.is_on_gpu):
             dist.init_process_group("tandem" if self._is_tandem else "gloo", timeout=self._timeout)
         self.vendors = [round(v) for v in self.sums([self._vendor() if r == self.rank else 0 for r in range(self.ranks)])]
         self.are_on_gpus = all(self.vendors)
         for name in plan.links:
-            links.check(name, self.are_on_gpus)
+            link_settings.check(name, self.are_on_gpus)
         self.data_group = self._mine(self.layout.data_groups(), plan.links[0])
         self.tensor_group = self._mine(self.layout.tensor_groups(), plan.links[0])
 
@@ -56,15 +56,15 @@ class Job:
         """The link's between islands, and everywhere if there is one island only; inside of one the vendor's library."""
         islands = {self.island(rank) for rank in range(self.ranks)}
         if len(islands) == 1 or self.island(one) != self.island(other):
-            return links.LINKS[link][0]
+            return link_settings.LINKS[link][0]
         return self._inside(link, [one, other])
 
     def _inside(self, link, ranks):
-        return "nccl" if all(self.vendors[r] for r in ranks) else links.LINKS[link][0]
+        return "nccl" if all(self.vendors[r] for r in ranks) else link_settings.LINKS[link][0]
 
     def new_group(self, ranks, backend, link):
         """Called by all ranks, in the same order."""
-        with links.settings_of(link, self._options, self.is_on_gpu):
+        with link_settings.settings_of(link, self._options, self.is_on_gpu):
             return dist.new_group(ranks, backend=backend, timeout=self._timeout)
 
     def _mine(self, groups, link):

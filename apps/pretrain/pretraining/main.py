@@ -49,7 +49,7 @@ def run_rank(options, plan):
     try:
         return _train(options, plan)
     except BadInput as bad:
-        if rank == 0:
+        if rank == 0 or f"rank {rank} " in str(bad):
             print(f"pretrain: {bad}", file=sys.stderr, flush=True)
         _exit(2)
     except Exception as failed:  # noqa: BLE001

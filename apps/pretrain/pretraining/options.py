@@ -5,7 +5,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from . import BadInput, configs, data, layout, links, schedules
+from . import BadInput, configs, data, layout, link_settings, schedules
 
 EPILOG = """Under torchrun each process is a rank; without it --ranks N starts N ranks on this host. README.md of this folder has
 examples."""
@@ -43,7 +43,7 @@ def parser():
     out.add_argument("--json", metavar="FILE", help="a line for each step and for the whole run")
     out.add_argument("--report", metavar="FILE", help="a page with charts")
     link = made.add_argument_group("links")
-    link.add_argument("--link", default="tandem", help=f"of pipelines between islands: {', '.join(links.LINKS)} (tandem)")
+    link.add_argument("--link", default="tandem", help=f"of pipelines between islands: {', '.join(link_settings.LINKS)} (tandem)")
     link.add_argument("--emulate-islands", action="store_true", help="each half of the ranks is an island")
     link.add_argument("--shared-staging", type=int, choices=[0, 1], help="Tandem's setting (its default)")
     link.add_argument("--stream-waits", type=int, choices=[0, 1], default=1,
@@ -117,7 +117,7 @@ class Plan:
             raise BadInput(f"--sequence {options.sequence}: the model has positions for {longest} tokens")
         self.links = options.compare.split(",") if options.compare else [options.link]
         for name in self.links:
-            links.check(name, may_have_gpus(options))
+            link_settings.check(name, may_have_gpus(options))
         if options.emulate_islands and ranks % 2:
             raise BadInput(f"--emulate-islands: {ranks} ranks have no halves")
 
