@@ -25,14 +25,32 @@ TINY = f"--model llama-tiny --type float32 --sequence 48 --batch 4 --steps 3 --l
 SPLIT = {"zb_h1", "interleaved", "zb_v", "v_uneven"}
 
 
-def lines_of(ranks, lines, folder):
+def free_ports(count):
+    """Different ones, since all are taken at once."""
+    taken = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    ports = [str(one.getsockname()[1]) for one in taken]
+    for one in taken:
+        one.close()
+    return ports
+
+
+def started(ranks, *command, jobs=1):
+    """The ranks, without a launcher; they make that many jobs, one after another."""
+    ports = free_ports(jobs)
+    environment = os.environ | {"MASTER_ADDR": "localhost", "MASTER_PORT": ports[0], "TEST_PORTS": ",".join(ports),
+                                "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
+    return [subprocess.Popen([sys.executable, *command], env=environment | {"RANK": str(r), "LOCAL_RANK": str(r)}, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE) for r in range(ranks)]
+
+
+def losses_of(ranks, lines, folder):
     """The losses of each of these command lines, all run by the same ranks."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
-               str(HERE / "pretrain_ranks.py"), *(f"{line} --cache {folder}/cache" for line in lines)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    processes = started(ranks, str(HERE / "pretrain_ranks.py"), *(f"{line} --cache {folder}/cache" for line in lines),
+                        jobs=len(lines))
+    texts = [process.communicate(timeout=240) for process in processes]
+    assert not any(process.returncode for process in processes), texts
     found = [[] for _ in lines]
-    for text in done.stdout.splitlines():
+    for text in texts[0][0].splitlines():
         if text.startswith("losses "):
             _, number, *losses = text.split()
             found[int(number)].append([float.fromhex(loss) for loss in losses])
@@ -40,11 +58,10 @@ def lines_of(ranks, lines, folder):
 
 
 def same_losses():
-    from tandem import glue  # noqa: F401
     has_schedules = importlib.util.find_spec("tandem.pipelines") is not None
     schedules = ["gpipe", "one_f_one_b", *(sorted(SPLIT) if has_schedules else [])]
     with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
-        alone, qwen, clipped, narrow, master = lines_of(1, [
+        alone, qwen, clipped, narrow, master = losses_of(1, [
             TINY, TINY.replace("llama", "qwen2") + " --data random", TINY + " --clip 0.5",
             TINY.replace("float32", "bfloat16"), TINY.replace("float32", "bfloat16") + " --master float32"], folder)
         two = [f"{TINY} --schedule {kind}" for kind in schedules] + [
@@ -54,27 +71,16 @@ def same_losses():
             TINY + " --compare gloo,tandem-direct,tandem-forwarding --rounds 1"]
         wanted = [alone[0]] * (len(schedules) + 2) + [qwen[0], clipped[0], narrow[0], master[0], alone[0]]
         layouts = ["pipeline=1,data=2", "tensor=2"]
-        found = lines_of(2, two + [f"{TINY} --layout {text}" for text in layouts], folder)
+        found = losses_of(2, two + [f"{TINY} --layout {text}" for text in layouts], folder)
         for line, runs, reference in zip(two, found, wanted, strict=False):
             assert runs and all(losses == reference for losses in runs), (line, runs, reference)
             print(f"same bits as one process: {line.removeprefix(TINY).strip() or line} ({len(runs)})", flush=True)
         both = ["pipeline=2,data=2", "pipeline=2,tensor=2"]
-        found = found[len(two):] + lines_of(4, [f"{TINY} --layout {text}" for text in both], folder)
+        found = found[len(two):] + losses_of(4, [f"{TINY} --layout {text}" for text in both], folder)
         for text, runs in zip(layouts + both, found, strict=True):
             most = max(abs(a - b) / a for a, b in zip(alone[0], runs[0], strict=True))
             assert most < 1e-3, (text, most)
             print(f"{text}: largest difference {most:g}", flush=True)
-
-
-def started(folder, extra, ranks=2):
-    """The ranks of one run, as processes of their own."""
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
-    environment = os.environ | {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks),
-                                "LOCAL_WORLD_SIZE": str(ranks)}
-    return [subprocess.Popen([sys.executable, str(PRETRAIN), *TINY.split(), "--cache", f"{folder}/cache", *extra],
-                             env=environment | {"RANK": str(r), "LOCAL_RANK": str(r)}, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, text=True) for r in range(ranks)]
 
 
 def steps_in(file):
@@ -86,7 +92,7 @@ def killed_and_resumed():
     """A rank is killed between two checkpoints; the other names it and ends; the job goes on from the last one."""
     with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
         file, save = f"{folder}/run.json", ["--save", f"{folder}/saved", "--save-every", "4", "--json", f"{folder}/run.json"]
-        ranks = started(folder, ["--steps", "2000", *save])
+        ranks = started(2, str(PRETRAIN), *TINY.split(), "--cache", f"{folder}/cache", "--steps", "2000", *save)
         until = time.monotonic() + 60
         while len(steps_in(file)) < 6:
             assert time.monotonic() < until and ranks[0].poll() is None, ranks[0].communicate()
@@ -101,16 +107,12 @@ def killed_and_resumed():
         assert "pretrain: rank 0: " in errors and "rank 1" in errors and len(errors.strip().splitlines()) == 1, errors
         before = steps_in(file)
         last = before[-1][0]
-        for process in (again := started(folder, ["--steps", str(last + 2), "--resume", *save])):
-            assert process.wait(60) == 0, process.communicate()
+        _, whole = losses_of(2, [f"{TINY} --steps {last + 2} --resume {' '.join(save)}", f"{TINY} --steps {last + 2}"], folder)
         after = steps_in(file)[len(before):]
-        (whole,) = lines_of(2, [f"{TINY} --steps {last + 2}"], folder)
         assert after[0][0] % 4 == 1 and after[-1][0] == last + 2, (before, after)
         for number, bits in before + after:
             assert float.fromhex(bits) == whole[0][number - 1], (number, bits)
         print(f"resumed after step {after[0][0] - 1}, {len(after)} steps with the same bits")
-        for process in again:
-            process.communicate()
 
 
 def by_hand():
@@ -161,7 +163,9 @@ def main():
         if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
             continue
         print(f"{test.__name__}:", flush=True)
+        begun = time.monotonic()
         test()
+        print(f"{test.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
     return 0
 
 

@@ -1,6 +1,6 @@
 """Several runs of apps/pretrain in the same processes, which saves the time to load PyTorch.
 
-usage: torchrun --nproc-per-node N pretrain_ranks.py COMMAND_LINE...
+usage, as a rank: pretrain_ranks.py COMMAND_LINE...
 
 Rank 0 prints a line of losses, exactly, for each.
 """
@@ -18,9 +18,10 @@ from pretraining import main, options as command_line  # noqa: E402
 
 def run(line, number, folder):
     results = f"{folder}/{number}.json"
-    options = command_line.parser().parse_args([*line.split(), "--json", results])
+    options = command_line.parser().parse_args(line.split())
+    options.json = options.json or results
     main.run_rank(options, command_line.Plan(options, int(os.environ["WORLD_SIZE"])))
-    if int(os.environ["RANK"]) == 0:
+    if int(os.environ["RANK"]) == 0 and options.json == results:
         lines = [json.loads(text) for text in Path(results).read_text(encoding="utf-8").splitlines()]
         blocks = [one["loss_bits"] for one in lines if one["event"] == "block"]
         steps = [one["loss_bits"] for one in lines if one["event"] == "step"]
@@ -30,5 +31,7 @@ def run(line, number, folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as made:
-        for k, text in enumerate(sys.argv[1:]):
+        # A port for each, since a store keeps what the job before has written.
+        for k, (text, port) in enumerate(zip(sys.argv[1:], os.environ["TEST_PORTS"].split(","), strict=True)):
+            os.environ["MASTER_PORT"] = port
             run(text, k, made)
