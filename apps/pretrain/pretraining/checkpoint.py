@@ -57,7 +57,9 @@ def load(trainer, folder):
     if found is None:
         return 0
     try:
-        state = torch.load(found / f"rank-{trainer.job.rank}.pt", map_location=trainer.job.device, weights_only=True)
+        # Beside the model there is no room on a GPU for a copy of it; pages of the file are read as they are copied.
+        state = torch.load(found / f"rank-{trainer.job.rank}.pt", map_location="cpu", mmap=trainer.job.is_on_gpu or None,
+                           weights_only=True)
     except (OSError, RuntimeError) as failed:
         raise BadInput(f"--resume: {found} cannot be read: {failed}") from None
     for name, value in _identity(trainer).items():

@@ -15,6 +15,9 @@ class Job:
         self.local_rank = int(os.environ.get("LOCAL_RANK", self.rank))
         self.layout, self._options = plan.layout, options
         self.device = self._device_of(plan.devices)
+        if self.is_on_gpu:  # before Tandem asks which one it is
+            torch.cuda.set_device(self.device)
+            self._choose_kernels()
         self._timeout = datetime.timedelta(seconds=options.timeout)
         # A job of Tandem reports a lost rank to all others. Links that are compared have jobs of their own.
         self._is_tandem = link_settings.LINKS[plan.links[0]][0] == "tandem" and len(plan.links) == 1
@@ -30,6 +33,17 @@ class Job:
     @property
     def is_on_gpu(self):
         return self.device.type == "cuda"
+
+    def _choose_kernels(self):
+        backends, wanted = torch.backends.cuda, self._options.attention
+        if wanted != "auto":  # and an error where it is not possible, instead of a slow one
+            backends.enable_flash_sdp(wanted == "flash")
+            backends.enable_cudnn_sdp(wanted == "cudnn")
+            backends.enable_mem_efficient_sdp(False)
+            backends.enable_math_sdp(False)
+        if self._options.deterministic:
+            torch.use_deterministic_algorithms(True)
+            torch.utils.deterministic.fill_uninitialized_memory = False
 
     def _device_of(self, devices):
         first, here = self.rank - self.local_rank, int(os.environ.get("LOCAL_WORLD_SIZE", self.ranks))
@@ -60,7 +74,9 @@ class Job:
         return self._inside(link, [one, other])
 
     def _inside(self, link, ranks):
-        return "nccl" if all(self.vendors[r] for r in ranks) else link_settings.LINKS[link][0]
+        """Tandem uses the vendor's library itself, unless its settings keep it from that."""
+        has_own = link == "tandem" and not self._options.emulate_islands
+        return "nccl" if all(self.vendors[r] for r in ranks) and not has_own else link_settings.LINKS[link][0]
 
     def new_group(self, ranks, backend, link):
         """Called by all ranks, in the same order."""

@@ -27,6 +27,8 @@ def settings_of(link, options, on_gpu):
     wanted = dict(LINKS[link][1])
     if wanted or link == "tandem":
         wanted["TANDEM_STREAM_WAITS"] = "1" if on_gpu and options.stream_waits else "0"
+    if options.emulate_islands and wanted:
+        wanted["TANDEM_VENDOR_LIBRARY"] = "0"
     if options.shared_staging is not None:
         wanted["TANDEM_SHARED_STAGING"] = str(options.shared_staging)
     before = {name: os.environ.get(name) for name in wanted}

@@ -1,4 +1,4 @@
-"""Cross entropy that keeps one copy of the logits, whose memory its gradient takes over, and whose words can be split over ranks."""
+"""Cross entropy with one copy of the logits, whose memory its gradient takes over, and whose words may be split over ranks."""
 
 import torch
 import torch.distributed as dist
@@ -31,10 +31,11 @@ class _CrossEntropy(torch.autograd.Function):
         logits, (inside, local, log_sums) = kept.logits, kept.rest
         kept.logits = None
         scale = gradient / logits.shape[0]
-        parts = zip(logits.split(ROWS), inside.split(ROWS), local.split(ROWS), log_sums.split(ROWS))
-        for part, here, words, sums in parts:
+        columns, words = torch.arange(logits.shape[-1], device=logits.device), torch.where(inside, local, -1)
+        for part, word, sums in zip(logits.split(ROWS), words.split(ROWS), log_sums.split(ROWS)):
             share = (part.float() - sums.unsqueeze(-1)).exp_()
-            share.scatter_add_(-1, words.unsqueeze(-1), -here.unsqueeze(-1).float())
+            # A scatter would not be deterministic on GPUs.
+            share.sub_((columns == word.unsqueeze(-1)).to(share.dtype))
             part.copy_(share.mul_(scale))
         return logits, None, None, None
 

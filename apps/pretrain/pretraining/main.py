@@ -1,7 +1,6 @@
 """Starts the ranks, or is one of them."""
 
 import os
-import subprocess
 import sys
 import time
 
@@ -9,6 +8,7 @@ from . import BadInput, options as command_line
 
 ON_GPUS = {
     "CUDA_MODULE_LOADING": "EAGER",          # what TANDEM_STREAM_WAITS needs
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",    # what deterministic kernels need
     "CUDA_DEVICE_MAX_CONNECTIONS": "32",     # a queue for each stream: kernels that wait for a peer share none with others
 }
 
@@ -32,12 +32,21 @@ def main(script):
 
 
 def start(script, ranks):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), script]
-    environment = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))} | os.environ
+    """What torchrun does, without its own report of a rank that has failed: the ranks say themselves what has happened."""
+    import logging
+
+    from torch.distributed import run as torchrun
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // ranks)))
+    command = ["--standalone", "--nproc-per-node", str(ranks), "--no-python", sys.executable, script]
     try:
-        return subprocess.run(command + sys.argv[1:], env=environment, check=False).returncode
+        torchrun.run(torchrun.parse_args([*command, *sys.argv[1:]]))
+    except ChildFailedError as failed:
+        return next((one.exitcode for one in failed.failures.values() if one.exitcode > 0), 1)
     except KeyboardInterrupt:
         return 130
+    return 0
 
 
 def run_rank(options, plan):
@@ -46,6 +55,8 @@ def run_rank(options, plan):
     # Memory that grows in place cannot be mapped by another process, which copies between GPUs of one host need.
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False")
     rank = int(os.environ["RANK"])
+    if plan.devices[rank] == "cpu":  # Tandem takes a rank that sees a GPU for one that works on it
+        os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
     try:
         return _train(options, plan)
     except BadInput as bad:
@@ -80,8 +91,6 @@ def _train(options, plan):
     if "OMP_NUM_THREADS" in os.environ:
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     job = Job(options, plan)
-    if job.is_on_gpu:
-        torch.cuda.set_device(job.device)
     source = data.prepare(options.data, options.cache, plan.members["vocab_size"], job.local_rank == 0, job.barrier,
                           options.sequence)
     trainer = Trainer(job, plan, options, source)

@@ -1,5 +1,7 @@
 """A stage: consecutive layers of a model, with the embedding on the first stage, and the norm and the head on the last."""
 
+import functools
+
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -21,8 +23,9 @@ class TensorPart:
 class Stage(nn.Module):
     """`layers`: their numbers in the model. Its parameters have the same values in every cut and layout."""
 
-    def __init__(self, config, layers, is_first, is_last, kind, device, seed, part=None, recomputed=0):
+    def __init__(self, config, layers, is_first, is_last, kind, device, seed, part=None, recomputed=0, is_compiled=False):
         super().__init__()
+        self._is_compiled = is_compiled
         self.part, self.recomputed, self.is_first, self.is_last = part or TensorPart(), recomputed, is_first, is_last
         self.gradients = WeightGradients()
         self.hidden = config.hidden_size
@@ -48,6 +51,9 @@ class Stage(nn.Module):
             with torch.device("meta"):
                 norm = nn.RMSNorm(self.hidden, self._config.rms_norm_eps)
             setattr(layer, name, Entered(norm, self.part.group) if self.part.count > 1 else norm)
+        if self._is_compiled:
+            _compile_rotary(self._config.model_type)
+            layer.mlp.act_fn, layer.mlp.forward = None, functools.partial(_feed_forward, layer.mlp)
         for inner in (layer.self_attn, layer.mlp):
             for name, _ in list(inner.named_children()):
                 if name in SPLIT_OUTPUTS:
@@ -126,6 +132,23 @@ class Stage(nn.Module):
         logits = self.head(self.norm(hidden))
         part = self.part
         return cross_entropy(logits, targets, part.index * logits.shape[-1], part.group if part.count > 1 else None)
+
+
+@functools.cache
+def _gated():
+    return torch.compile(lambda gate, up: nn.functional.silu(gate) * up, dynamic=False)
+
+
+def _feed_forward(mlp, inputs):
+    return mlp.down_proj(_gated()(mlp.gate_proj(inputs), mlp.up_proj(inputs)))
+
+
+@functools.cache
+def _compile_rotary(kind):
+    from transformers.models.llama import modeling_llama
+    from transformers.models.qwen2 import modeling_qwen2
+    module = {"llama": modeling_llama, "qwen2": modeling_qwen2}[kind]
+    module.apply_rotary_pos_emb = torch.compile(module.apply_rotary_pos_emb, dynamic=False)
 
 
 def _layer_class(config):

@@ -18,6 +18,10 @@ def parser():
     model.add_argument("--type", default="bfloat16", choices=["bfloat16", "float32"], help="of parameters and activations")
     model.add_argument("--master", choices=["float32"], help="AdamW updates copies of the parameters in this type")
     model.add_argument("--recompute", default="0", metavar="N", help="layers of each stage that keep no activations, or all (0)")
+    model.add_argument("--compile", action="store_true", help="torch.compile for what is between the matrices")
+    model.add_argument("--attention", default="auto", choices=["auto", "flash", "cudnn"], help="kernels of GPUs (PyTorch's choice)")
+    model.add_argument("--deterministic", type=int, choices=[0, 1], default=0,
+                       help="1: kernels of GPUs that give the same bits in each run, which are slower (0)")
     split = made.add_argument_group("layout")
     split.add_argument("--ranks", type=int, help="ranks to start on this host (1)")
     split.add_argument("--layout", help="pipeline=P,data=D,tensor=T (all ranks in one pipeline)")

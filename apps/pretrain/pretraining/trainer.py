@@ -26,10 +26,29 @@ class Trainer:
             layers = plan.layers_of(number)
             recomputed = len(layers) if options.recompute == "all" else int(options.recompute)
             self.stages.append(Stage(config, layers, number == 0, number == schedule.stages - 1, self.kind, job.device,
-                                     options.seed, split, recomputed))
+                                     options.seed, split, recomputed, options.compile))
         self.parameters = [p for stage in self.stages for p in stage.parameters()]
         self.record, self.runner = Record(job.device), None
         self._make_optimizer()
+        if job.is_on_gpu or options.compile:
+            self._warm_up()
+
+    def _warm_up(self):
+        """Loads and compiles kernels before there are messages: CUDA waits for all streams then, also for those that wait for
+        a peer."""
+        options, device = self.options, self.job.device
+        shape = options.micro_batch, options.sequence
+        for stage in self.stages:
+            tokens = torch.zeros(shape, dtype=torch.long, device=device)
+            for stage.gradients.is_deferred in (False, True, False):
+                hidden = torch.zeros(*shape, stage.hidden, dtype=self.kind, device=device, requires_grad=True)
+                outputs = stage(tokens if stage.is_first else hidden, tokens if stage.is_last else None)
+                torch.autograd.backward(outputs, torch.zeros_like(outputs))
+                stage.gradients.run(stage.gradients.take())
+        for parameter in self.parameters:
+            parameter.grad = None
+        if self.job.is_on_gpu:
+            torch.cuda.synchronize()
 
     def _make_optimizer(self):
         options = self.options

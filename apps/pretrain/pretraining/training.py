@@ -28,7 +28,8 @@ def describe(trainer):
     return {
         "model": options.model, "architecture": plan.members["model_type"], "parameters_on_ranks": int(count),
         "layers": plan.layers, "layout": plan.layout.text(), "schedule": plan.schedule.kind, "chunks": plan.schedule.chunks,
-        "type": options.type, "master": options.master, "recompute": options.recompute, "batch": options.batch,
+        "type": options.type, "master": options.master, "recompute": options.recompute, "compile": options.compile,
+        "attention": options.attention, "deterministic": options.deterministic, "batch": options.batch,
         "micro_batch": options.micro_batch, "micro_batches": plan.micro_batches, "sequence": options.sequence,
         "seed": options.seed, "steps": options.steps, "data": trainer.source.name, "link": options.link,
         "emulated_islands": options.emulate_islands, "shared_staging": options.shared_staging,
