@@ -90,6 +90,8 @@ def check_numbers(options):
             raise BadInput(f"--{name.replace('_', '-')} {getattr(options, name)}: at least 1")
     if options.recompute != "all" and not options.recompute.isdigit():
         raise BadInput(f"--recompute {options.recompute}: neither a number of layers nor all")
+    if options.attention == "cudnn" and options.deterministic:
+        raise BadInput("--attention cudnn: it has no deterministic kernels; leave --deterministic out, or choose flash")
     if not options.timeout > 0:
         raise BadInput(f"--timeout {options.timeout:g}: not a number of seconds")
 
