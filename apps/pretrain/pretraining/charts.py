@@ -70,7 +70,8 @@ def timeline(rows):
     for mark in ticks(0, (end - begin) * 1e3, 10):
         if mark <= (end - begin) * 1e3:
             at = left + mark / 1e3 * unit
-            svg += f"<path class='grid' d='M{at:.1f} {TOP}V{height - BOTTOM}'/>" + text(at, height - BOTTOM + 18, "middle", number(mark))
+            svg += f"<path class='grid' d='M{at:.1f} {TOP}V{height - BOTTOM}'/>"
+            svg += text(at, height - BOTTOM + 18, "middle", number(mark))
     svg += text(left + (WIDTH - left - RIGHT) / 2, height - 6, "middle", "time, ms", "axis")
     for k, (name, place, of_rank) in enumerate(rows):
         y = TOP + k * row_height

@@ -89,7 +89,7 @@ def table(names, carriers, blocks, facts, lines):
         tokens = facts["batch"] * facts["sequence"] / seconds
         lines.write("link", {"link": name, "carrier": carriers[name], "tflops_per_gpu": median(rates), "lowest": min(rates),
                              "highest": max(rates), "seconds": seconds, "tokens_per_s": tokens, "memory_bytes": memory,
-                             "same_bits": is_same, "device": facts["device"], "torch": facts["torch"], "ranks": facts["ranks"],
+                             "device_used_bytes": max(one["device_used_bytes"] for one in blocks[name]), "same_bits": is_same, "device": facts["device"], "torch": facts["torch"], "ranks": facts["ranks"],
                              "model": facts["model"], "flops": facts["flops"], "modules": os.environ.get("CUDA_MODULE_LOADING")})
         rows.append((name, f"{median(rates):.4g}", f"{min(rates):.4g}", f"{max(rates):.4g}", f"{seconds:.4g}", f"{tokens:.0f}",
                      f"{memory / (1 << 30):.2f}", "same bits" if is_same else "differ", carriers[name]))

@@ -93,8 +93,8 @@ def cut(members, stages, sequence, given=None):
             raise BadInput(f"--layers {','.join(map(str, given))}: {len(given)} numbers for {stages} stages")
         if sum(given) != layers:
             raise BadInput(f"--layers {','.join(map(str, given))}: they add up to {sum(given)}, but the model has {layers} layers")
-        if min(given) < 0:
-            raise BadInput(f"--layers {','.join(map(str, given))}: a stage has at least 0 layers")
+        if min(given) < 0 or 0 in given[1:-1]:
+            raise BadInput(f"--layers {','.join(map(str, given))}: only the first and the last stage can have no layer")
         return list(given)
     if stages > layers:
         raise BadInput(f"--layout: {stages} stages, but the model has {layers} layers only")

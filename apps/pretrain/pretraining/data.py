@@ -7,8 +7,8 @@ from pathlib import Path
 
 from . import BadInput
 
-MAX_BYTES = 32 << 20      # of text that is used
-TRAINED_BYTES = 4 << 20   # of it that the tokenizer is trained on
+MAX_BYTES = 16 << 20      # of text that is used
+TRAINED_BYTES = 2 << 20   # of it that the tokenizer is trained on
 MAX_WORDS = 16384         # of the tokenizer
 
 

@@ -20,7 +20,9 @@ class Job:
             self._choose_kernels()
         self._timeout = datetime.timedelta(seconds=options.timeout)
         # A job of Tandem reports a lost rank to all others. Links that are compared have jobs of their own.
-        self._is_tandem = link_settings.LINKS[plan.links[0]][0] == "tandem" and len(plan.links) == 1
+        self._is_tandem = link_settings.backend_of(plan.links[0]) == "tandem" and len(plan.links) == 1
+        if any(link_settings.backend_of(name) == "tandem" for name in plan.links):
+            self._register()
         with link_settings.settings_of(plan.links[0], options, self.is_on_gpu):
             dist.init_process_group("tandem" if self._is_tandem else "gloo", timeout=self._timeout)
         self.vendors = [round(v) for v in self.sums([self._vendor() if r == self.rank else 0 for r in range(self.ranks)])]
@@ -33,6 +35,15 @@ class Job:
     @property
     def is_on_gpu(self):
         return self.device.type == "cuda"
+
+    @staticmethod
+    def _register():
+        """`import torch` has done it where the package is installed, and not where only its folder is in the path."""
+        try:
+            from tandem import distributed
+        except ImportError:
+            raise BadInput("--link tandem: the package tandem is not installed; tests/torch/install build/torch") from None
+        distributed.register()
 
     def _choose_kernels(self):
         backends, wanted = torch.backends.cuda, self._options.attention
@@ -70,13 +81,13 @@ class Job:
         """The link's between islands, and everywhere if there is one island only; inside of one the vendor's library."""
         islands = {self.island(rank) for rank in range(self.ranks)}
         if len(islands) == 1 or self.island(one) != self.island(other):
-            return link_settings.LINKS[link][0]
+            return link_settings.backend_of(link)
         return self._inside(link, [one, other])
 
     def _inside(self, link, ranks):
         """Tandem uses the vendor's library itself, unless its settings keep it from that."""
-        has_own = link == "tandem" and not self._options.emulate_islands
-        return "nccl" if all(self.vendors[r] for r in ranks) and not has_own else link_settings.LINKS[link][0]
+        has_own = link.split(":")[0] == "tandem" and not self._options.emulate_islands
+        return "nccl" if all(self.vendors[r] for r in ranks) and not has_own else link_settings.backend_of(link)
 
     def new_group(self, ranks, backend, link):
         """Called by all ranks, in the same order."""

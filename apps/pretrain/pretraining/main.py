@@ -52,8 +52,6 @@ def start(script, ranks):
 def run_rank(options, plan):
     for name, value in ON_GPUS.items():
         os.environ.setdefault(name, value)
-    # Memory that grows in place cannot be mapped by another process, which copies between GPUs of one host need.
-    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False")
     rank = int(os.environ["RANK"])
     if plan.devices[rank] == "cpu":  # Tandem takes a rank that sees a GPU for one that works on it
         os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}

@@ -122,6 +122,8 @@ class Plan:
         if options.sequence > longest:
             raise BadInput(f"--sequence {options.sequence}: the model has positions for {longest} tokens")
         self.links = options.compare.split(",") if options.compare else [options.link]
+        if len(set(self.links)) < len(self.links):
+            raise BadInput(f"--compare {options.compare}: a link is named twice")
         for name in self.links:
             link_settings.check(name, may_have_gpus(options))
         if options.emulate_islands and ranks % 2:

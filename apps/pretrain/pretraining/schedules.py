@@ -52,7 +52,8 @@ class Schedule:
         try:
             from tandem import pipelines
         except ImportError:
-            raise BadInput(f"--schedule {self.kind}: needs the package tandem with its pipelines; without it choose {' or '.join(OWN)}") from None
+            raise BadInput(f"--schedule {self.kind}: needs the package tandem with its pipelines; without it choose "
+                           f"{' or '.join(OWN)}") from None
         costs = costs_of(self.stages) if costs_of and self.kind == "v_uneven" else None
         try:
             orders = pipelines.schedule(self.kind, self.ranks, self.micro_batches, chunks=self.chunks, costs=costs)

@@ -40,7 +40,8 @@ class Trainer:
         shape = options.micro_batch, options.sequence
         for stage in self.stages:
             tokens = torch.zeros(shape, dtype=torch.long, device=device)
-            for stage.gradients.is_deferred in (False, True, False):
+            for is_deferred in (False, True):  # the first product is stored, the second added
+                stage.gradients.is_deferred = is_deferred
                 hidden = torch.zeros(*shape, stage.hidden, dtype=self.kind, device=device, requires_grad=True)
                 outputs = stage(tokens if stage.is_first else hidden, tokens if stage.is_last else None)
                 torch.autograd.backward(outputs, torch.zeros_like(outputs))
