@@ -1,0 +1,61 @@
+"""The links by name: a back-end of torch.distributed, and Tandem's settings that choose how device memory travels."""
+
+import contextlib
+import os
+
+from . import BadInput
+
+LINKS = {
+    "tandem": ("tandem", {}),
+    "tandem-direct": ("tandem", {"TANDEM_VENDOR_LIBRARY": "0", "TANDEM_PEER_COPIES": "1", "TANDEM_GPUDIRECT": "1"}),
+    "tandem-forwarding": ("tandem", {"TANDEM_VENDOR_LIBRARY": "0", "TANDEM_PEER_COPIES": "0", "TANDEM_GPUDIRECT": "0"}),
+    "nccl": ("nccl", {}),
+    "gloo": ("gloo", {}),
+}
+
+
+def parse(link):
+    """(back-end, settings) of a link's name; settings that follow it take precedence: tandem-forwarding:shared-staging=0."""
+    name, *given = link.split(":")
+    if name not in LINKS:
+        raise BadInput(f"--link {link}: no such link; choose {', '.join(LINKS)}")
+    backend, settings = LINKS[name]
+    for item in given:
+        setting, is_set, value = item.partition("=")
+        if backend != "tandem" or not is_set or not setting or not value:
+            raise BadInput(f"--link {link}: {item} is no setting of Tandem; write tandem-forwarding:shared-staging=0")
+        settings = settings | {f"TANDEM_{setting.upper().replace('-', '_')}": value}
+    return backend, settings
+
+
+def backend_of(link):
+    return parse(link)[0]
+
+
+def check(link, on_gpus):
+    if backend_of(link) == "nccl" and not on_gpus:
+        raise BadInput("--link nccl: NCCL carries the memory of GPUs only; choose tandem or gloo for processors")
+
+
+@contextlib.contextmanager
+def settings_of(link, options, on_gpu):
+    """Tandem reads its settings where a job is joined, so each link's groups can have their own."""
+    backend, of_link = parse(link)
+    wanted = {}
+    if backend == "tandem":
+        wanted["TANDEM_STREAM_WAITS"] = "1" if on_gpu and options.stream_waits else "0"
+        if options.emulate_islands:
+            wanted["TANDEM_VENDOR_LIBRARY"] = "0"
+        if options.shared_staging is not None:
+            wanted["TANDEM_SHARED_STAGING"] = str(options.shared_staging)
+    wanted |= of_link
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

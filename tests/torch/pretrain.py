@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""apps/pretrain on processors, with tiny models: the same losses for each link and schedule, every layout, checkpoints that go on
+with the same bits, a rank that is killed, and bad input.
+
+usage: pretrain.py [NAME...]
+"""
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PRETRAIN = HERE.parents[1] / "apps" / "pretrain" / "pretrain"
+ENDS_WITHIN_S = 2
+TEXT = str(HERE.parents[1] / "README.md")
+# A learning rate at which a wrong gradient shows after two steps.
+TINY = f"--model llama-tiny --type float32 --sequence 48 --batch 4 --steps 3 --learning-rate 0.01 --warmup 1 --data {TEXT}"
+SPLIT = {"zb_h1", "interleaved", "zb_v", "v_uneven"}
+
+
+def free_ports(count):
+    """Different ones, since all are taken at once."""
+    taken = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    ports = [str(one.getsockname()[1]) for one in taken]
+    for one in taken:
+        one.close()
+    return ports
+
+
+def started(ranks, *command, jobs=1):
+    """The ranks, without a launcher; they make that many jobs, one after another."""
+    ports = free_ports(jobs)
+    environment = os.environ | {"MASTER_ADDR": "localhost", "MASTER_PORT": ports[0], "TEST_PORTS": ",".join(ports),
+                                "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
+    return [subprocess.Popen([sys.executable, *command], env=environment | {"RANK": str(r), "LOCAL_RANK": str(r)}, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE) for r in range(ranks)]
+
+
+def losses_of(ranks, lines, folder):
+    """The losses of each of these command lines, all run by the same ranks."""
+    processes = started(ranks, str(HERE / "pretrain_ranks.py"), *(f"{line} --cache {folder}/cache" for line in lines),
+                        jobs=len(lines))
+    texts = [process.communicate(timeout=240) for process in processes]
+    assert not any(process.returncode for process in processes), texts
+    found = [[] for _ in lines]
+    for text in texts[0][0].splitlines():
+        if text.startswith("losses "):
+            _, number, *losses = text.split()
+            found[int(number)].append([float.fromhex(loss) for loss in losses])
+    return found
+
+
+def same_losses():
+    has_schedules = importlib.util.find_spec("tandem.pipelines") is not None
+    schedules = ["gpipe", "one_f_one_b", *(sorted(SPLIT) if has_schedules else [])]
+    with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
+        alone, qwen, clipped, narrow, master = losses_of(1, [
+            TINY, TINY.replace("llama", "qwen2") + " --data random", TINY + " --clip 0.5",
+            TINY.replace("float32", "bfloat16"), TINY.replace("float32", "bfloat16") + " --master float32"], folder)
+        two = [f"{TINY} --schedule {kind}" for kind in schedules] + [
+            TINY + " --link gloo --layers 1,3 --recompute 1", TINY + " --schedule gpipe --chunks 2",
+            TINY.replace("llama", "qwen2") + " --data random", TINY + " --clip 0.5", TINY.replace("float32", "bfloat16"),
+            TINY.replace("float32", "bfloat16") + " --master float32",
+            TINY + " --compare gloo,tandem-direct,tandem-forwarding --rounds 1"]
+        wanted = [alone[0]] * (len(schedules) + 2) + [qwen[0], clipped[0], narrow[0], master[0], alone[0]]
+        layouts = ["pipeline=1,data=2", "tensor=2"]
+        found = losses_of(2, two + [f"{TINY} --layout {text}" for text in layouts], folder)
+        for line, runs, reference in zip(two, found, wanted, strict=False):
+            assert runs and all(losses == reference for losses in runs), (line, runs, reference)
+            print(f"same bits as one process: {line.removeprefix(TINY).strip() or line} ({len(runs)})", flush=True)
+        both = ["pipeline=2,data=2", "pipeline=2,tensor=2"]
+        found = found[len(two):] + losses_of(4, [f"{TINY} --layout {text}" for text in both], folder)
+        for text, runs in zip(layouts + both, found, strict=True):
+            most = max(abs(a - b) / a for a, b in zip(alone[0], runs[0], strict=True))
+            assert most < 1e-3, (text, most)
+            print(f"{text}: largest difference {most:g}", flush=True)
+
+
+def steps_in(file):
+    found = [json.loads(text) for text in Path(file).read_text(encoding="utf-8").splitlines()] if Path(file).exists() else []
+    return [(one["step"], one["loss_bits"]) for one in found if one["event"] == "step"]
+
+
+def killed_and_resumed():
+    """A rank is killed between two checkpoints; the other names it and ends; the job goes on from the last one."""
+    with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
+        file, save = f"{folder}/run.json", ["--save", f"{folder}/saved", "--save-every", "4", "--json", f"{folder}/run.json"]
+        ranks = started(2, str(PRETRAIN), *TINY.split(), "--cache", f"{folder}/cache", "--steps", "2000", *save)
+        until = time.monotonic() + 60
+        while len(steps_in(file)) < 6:
+            assert time.monotonic() < until and ranks[0].poll() is None, ranks[0].communicate()
+            time.sleep(0.01)
+        os.kill(ranks[1].pid, signal.SIGKILL)
+        killed_at = time.monotonic()
+        _, errors = ranks[0].communicate(timeout=30)
+        seconds = time.monotonic() - killed_at
+        ranks[1].communicate()
+        print(f"rank 0 ended after {seconds:.2f} s: {errors.strip()}", flush=True)
+        assert ranks[0].returncode == 1 and seconds < ENDS_WITHIN_S, (ranks[0].returncode, seconds)
+        said = [text for text in errors.splitlines() if text.startswith("pretrain: ")]
+        assert len(said) == 1 and said[0].startswith("pretrain: rank 0: ") and "rank 1" in said[0], errors
+        assert "Traceback" not in errors, errors
+        before = steps_in(file)
+        last = before[-1][0]
+        _, whole = losses_of(2, [f"{TINY} --steps {last + 2} --resume {' '.join(save)}", f"{TINY} --steps {last + 2}"], folder)
+        after = steps_in(file)[len(before):]
+        assert after[0][0] % 4 == 1 and after[-1][0] == last + 2, (before, after)
+        for number, bits in before + after:
+            assert float.fromhex(bits) == whole[0][number - 1], (number, bits)
+        print(f"resumed after step {after[0][0] - 1}, {len(after)} steps with the same bits")
+
+
+def by_hand():
+    """It starts its own ranks, and writes a page."""
+    with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
+        done = subprocess.run([sys.executable, str(PRETRAIN), *TINY.split(), "--ranks", "2", "--cache", f"{folder}/cache",
+                               "--report", f"{folder}/page.html"], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0 and "step 3/3  loss " in done.stdout, done.stdout + done.stderr
+        page = Path(f"{folder}/page.html").read_text(encoding="utf-8")
+        assert all(f"<h2>{name}" in page for name in ("Loss", "TFLOP/s", "Timeline", "Links", "Configuration")), page[:2000]
+        print(done.stdout.splitlines()[-1])
+
+
+def bad_input():
+    for arguments, text in (
+            ("--ranks 2 --layers 2,3", "they add up to 5, but the model has 4 layers"),
+            ("--ranks 2 --layers 2,1,1", "3 numbers for 2 stages"),
+            ("--ranks 2 --layout pipeline=3", "it is for 3 ranks, but there are 2"),
+            ("--ranks 2 --layout pipelines=2", "write pipeline=2,data=1,tensor=1"),
+            ("--ranks 3 --layout tensor=3", "cannot be divided by tensor=3"),
+            ("--ranks 2 --devices cpu --link nccl", "choose tandem or gloo for processors"),
+            ("--link carrier-pigeon", "no such link; choose tandem"),
+            ("--model llama-9b", "no such model; choose llama-8b"),
+            ("--model /nosuch/config.json", "cannot be read"),
+            ("--schedule fastest", "no such schedule; choose gpipe"),
+            ("--batch 3 --micro-batch 2", "not a multiple of 2"),
+            ("--sequence 100000", "the model has positions for 512 tokens"),
+            ("--report /nosuch/page.html", "cannot be written"), ("--json /nosuch/run.json", "cannot be written"),
+            ("--save /proc/nosuch", "cannot be written"), ("--resume", "--save FOLDER"),
+            ("--data /nosuch", "no such file or folder")):
+        begun = time.monotonic()
+        done = subprocess.run([sys.executable, str(PRETRAIN), "--model", "llama-tiny", "--sequence", "48", *arguments.split()],
+                              capture_output=True, text=True, timeout=60, check=False)
+        lines = done.stderr.strip().splitlines()
+        assert done.returncode == 2 and len(lines) == 1 and lines[0].startswith("pretrain: ") and text in lines[0], (arguments, done)
+        assert time.monotonic() - begun < 2, arguments
+        print(f"  {lines[0]}")
+
+
+TESTS = [bad_input, by_hand, same_losses, killed_and_resumed]
+
+
+def main():
+    if importlib.util.find_spec("transformers") is None:
+        print("skipped: no transformers: tests/torch/install build/torch")
+        return 77
+    for test in TESTS:
+        if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
+            continue
+        print(f"{test.__name__}:", flush=True)
+        begun = time.monotonic()
+        test()
+        print(f"{test.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
