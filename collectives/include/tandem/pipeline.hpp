@@ -31,17 +31,16 @@ class pipeline_stage {
   /// by default.
   virtual const_view memory() const { return {}; }
   /// `in` is empty on the first stage, `out` on the last.
-  virtual asio::awaitable<void> forward(const pipeline_step& step, const_view in,
-                                        mutable_view out) = 0;
+  virtual asio::awaitable<void> forward(pipeline_step step, const_view in, mutable_view out) = 0;
   /// Both parts. `grad_out` is empty on the last stage, `grad_in` on the first.
-  virtual asio::awaitable<void> backward(const pipeline_step& step, const_view grad_out,
+  virtual asio::awaitable<void> backward(pipeline_step step, const_view grad_out,
                                          mutable_view grad_in) = 0;
   /// The input part only, after which `grad_in` is sent; the stage saves what the weight part
   /// needs. By default the whole backward, so that every stage runs with every schedule.
-  virtual asio::awaitable<void> backward_input(const pipeline_step& step, const_view grad_out,
+  virtual asio::awaitable<void> backward_input(pipeline_step step, const_view grad_out,
                                                mutable_view grad_in);
   /// The weight part. By default nothing.
-  virtual asio::awaitable<void> backward_weights(const pipeline_step& step);
+  virtual asio::awaitable<void> backward_weights(pipeline_step step);
 };
 
 /// The activities of a pipeline rank. `recv`: it waits for an input; `send`: it waits for a buffer

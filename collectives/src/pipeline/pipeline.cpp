@@ -198,12 +198,12 @@ error bad_schedule(const std::string& problem) {
 
 }  // namespace
 
-asio::awaitable<void> pipeline_stage::backward_input(const pipeline_step& step, const_view grad_out,
+asio::awaitable<void> pipeline_stage::backward_input(pipeline_step step, const_view grad_out,
                                                      mutable_view grad_in) {
   return backward(step, grad_out, grad_in);
 }
 
-asio::awaitable<void> pipeline_stage::backward_weights(const pipeline_step&) {
+asio::awaitable<void> pipeline_stage::backward_weights(pipeline_step) {
   co_return;
 }
 
