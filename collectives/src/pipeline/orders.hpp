@@ -18,4 +18,8 @@ pipeline_steps zb_h1_order(int rank, int ranks, int micro_batches);
 /// Two chunks in V placement, with split backwards.
 pipeline_steps zb_v_order(int rank, int ranks, int micro_batches);
 
+/// All ranks of v_uneven, which simulates: see `pipeline_kind`. @pre the shape is valid and has two
+/// chunks.
+pipeline_schedule make_v_uneven(const pipeline_shape& shape);
+
 }  // namespace tandem::detail

@@ -5,7 +5,6 @@
 #include <tandem/pipeline_schedule.hpp>
 
 #include "pipeline/orders.hpp"
-#include "pipeline/v_schedule.hpp"
 
 namespace tandem {
 namespace {

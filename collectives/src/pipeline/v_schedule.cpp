@@ -1,5 +1,3 @@
-#include "pipeline/v_schedule.hpp"
-
 #include <algorithm>
 #include <optional>
 
