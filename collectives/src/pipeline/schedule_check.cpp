@@ -23,7 +23,8 @@ std::string step_text(const pipeline_step& step, int chunks) {
 std::string check_order(const pipeline_steps& steps, int chunks, int micro_batches) {
   std::vector<detail::simulation::progress> all(static_cast<std::size_t>(chunks));
   for (const pipeline_step& step : steps) {
-    if (step.chunk < 0 || step.chunk >= chunks || step.what > kind::backward_weights)
+    if (step.what > kind::backward_weights) return "a step of no known kind";
+    if (step.chunk < 0 || step.chunk >= chunks)
       return fmt::format("a step of chunk {}, but there are {}", step.chunk, chunks);
     detail::simulation::progress& of = all[static_cast<std::size_t>(step.chunk)];
     const bool computes_input = step.what == kind::backward || step.what == kind::backward_input;
