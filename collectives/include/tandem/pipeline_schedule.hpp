@@ -46,6 +46,7 @@ int usual_chunks(pipeline_kind kind) noexcept;
 /// the ranks, so that chunk 0 of rank r is stage r and chunk 1 is stage 2 * ranks - 1 - r, and a
 /// rank hands over to itself at the turns.
 enum class pipeline_placement : std::uint8_t { looped, v };
+/// v for zb_v and v_uneven, else looped.
 pipeline_placement placement_of(pipeline_kind kind) noexcept;
 
 /// One of a rank's chunks.
