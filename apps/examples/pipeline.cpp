@@ -13,15 +13,17 @@ constexpr std::size_t values = 1024;
 /// Adds its weight to every value; the values of a micro-batch are all alike here.
 class stage : public tandem::pipeline_stage {
  public:
-  std::size_t input_bytes() const override { return values * sizeof(float); }
-  std::size_t output_bytes() const override { return values * sizeof(float); }
+  std::size_t input_bytes(int) const override { return values * sizeof(float); }
+  std::size_t output_bytes(int) const override { return values * sizeof(float); }
 
-  asio::awaitable<void> forward(int, tandem::const_view in, tandem::mutable_view out) override {
+  asio::awaitable<void> forward(tandem::pipeline_step, tandem::const_view in,
+                                tandem::mutable_view out) override {
     const float before = in.bytes == 0 ? 0 : *static_cast<const float*>(in.data);
     std::fill_n(static_cast<float*>(out.data), out.bytes / sizeof(float), before + weight);
     co_return;
   }
-  asio::awaitable<void> backward(int, tandem::const_view out, tandem::mutable_view in) override {
+  asio::awaitable<void> backward(tandem::pipeline_step, tandem::const_view out,
+                                 tandem::mutable_view in) override {
     const float after = out.bytes == 0 ? 1 : *static_cast<const float*>(out.data);
     std::fill_n(static_cast<float*>(in.data), in.bytes / sizeof(float), after);
     gradient += after * values;

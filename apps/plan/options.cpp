@@ -149,10 +149,11 @@ plan_options::request parse_request(const std::string& word) {
   if (word == "show") return plan_options::request::show;
   if (word == "probe") return plan_options::request::probe;
   if (word == "groups") return plan_options::request::groups;
-  constexpr std::string_view words[] = {"show", "probe", "groups"};
+  constexpr std::string_view words[] = {"show", "probe", "groups", "pipeline"};
+  if (word == "pipeline") throw usage_error("pipeline: comes before all options");
   const std::string_view near = nearest(word, words);
   throw usage_error(
-      fmt::format("{}: not one of show, probe, groups", word),
+      fmt::format("{}: not one of show, probe, groups, pipeline", word),
       near.empty() ? "see tandem plan --help" : fmt::format("did you mean {}?", near));
 }
 
@@ -170,12 +171,14 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   }
   cli::command_line line(
       {.command = "tandem plan",
-       .arguments = "show|probe|groups [options]",
+       .arguments = "show|probe|groups|pipeline [options]",
        .summary =
            "show: the algorithm of each collective for each length, and why. Under a launcher the "
            "ranks measure and agree, and rank 0 prints; else for the ranks given by --ranks or "
            "--hosts. probe: under a launcher, writes the measurements to a file for --profile. "
-           "groups: the back-end or transport of each parallel group, and why. --plan pins all of "
+           "groups: the back-end or transport of each parallel group, and why. pipeline: a "
+           "pipeline "
+           "schedule, see tandem plan pipeline --help. --plan pins all of "
            "a plan or parts of it: all_reduce:64K-=ring/512K is OPERATION:FROM-BELOW=ALGORITHM/"
            "LARGEST_CHUNK, with commas between pins.",
        .examples = "  tandem plan show --hosts 2x2 --latency-us 30 --gb-per-s 0.125\n"
@@ -183,8 +186,9 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
                    "  tandem run -n 4 -- tandem plan show\n"
                    "  tandem run -n 4 -- tandem plan probe --save rates\n"
                    "  tandem plan groups --layout pipeline=2,tensor=4 --islands nvidia:4,amd:4\n"
+                   "  tandem plan pipeline --schedule zb_v --ranks 4 --micro-batches 8\n"
                    "  tandem plan show --profile rates --ranks 8\n"});
-  line.positional("WHAT", what, "show, probe, or groups", true);
+  line.positional("WHAT", what, "show, probe, groups, or pipeline", true);
   line.option("ranks", ranks, 1, max_ranks, "ranks on one host (default 4)");
   line.option("hosts", hosts, "2x4: two hosts of four ranks each; a,b,a,b: the host of each rank");
   across.declare(line, "", "across hosts");

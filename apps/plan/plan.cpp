@@ -21,6 +21,7 @@ std::string profile_of(const plan& agreed) {
 }  // namespace
 
 int plan_main(std::span<const std::string> args) {
+  if (!args.empty() && args[0] == "pipeline") return pipeline_main(args.subspan(1));
   const std::optional<plan_options> parsed = parse_options(args);
   if (!parsed) return cli::success;
   const plan_options& o = *parsed;

@@ -1,6 +1,7 @@
 // What the command is made of: the plan and the groups, of a job or assumed, and their texts.
 #pragma once
 
+#include <span>
 #include <string>
 #include <tandem/launch.hpp>
 #include <tandem/parallel.hpp>
@@ -32,5 +33,8 @@ std::string table(const plan& agreed, const plan_options& asked);
 
 /// A line for each host and its ranks.
 std::string hosts_text(const facts& known);
+
+/// `tandem plan pipeline`: prints a pipeline schedule. @param args  after "pipeline"
+int pipeline_main(std::span<const std::string> args);
 
 }  // namespace tandem::planner

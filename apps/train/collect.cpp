@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint16_t intervals_tag = 2;
 constexpr std::uint16_t rails_tag = 3;
+constexpr std::uint16_t pipeline_tag = 4;
 
 /// Sent as raw bytes: the rendezvous checks that all ranks run the same build.
 struct summary {
@@ -20,16 +21,23 @@ struct summary {
   std::uint64_t parameters = 0;
   std::uint64_t intervals = 0;
   std::uint64_t rails = 0;
+  std::uint64_t pipeline_runs = 0;
   std::array<double, activity_count> seconds{};
   std::array<char, 64> host{};
   std::array<char, 32> inside{}, between{};
 };
 
-std::string layers_text(const job& what, const rank_location& at) {
-  const int last = at.first_layer + at.layers - 1;
-  std::string text = at.first_layer == 0 ? "embedding, " : "";
-  text += at.layers == 1 ? fmt::format("{}", last) : fmt::format("{}-{}", at.first_layer, last);
-  return last + 1 == what.model.layers ? text + ", head" : text;
+std::string layers_text(const job& what, int rank) {
+  std::string text;
+  for (int chunk = 0; chunk < what.who.chunks(); ++chunk) {
+    const layer_range layers = what.who.layers_of(rank, chunk);
+    const int last = layers.first + layers.count - 1;
+    if (chunk > 0) text += "; ";
+    if (layers.first == 0) text += "embedding, ";
+    text += layers.count == 1 ? fmt::format("{}", last) : fmt::format("{}-{}", layers.first, last);
+    if (last + 1 == what.model.layers) text += ", head";
+  }
+  return text;
 }
 
 rank_record record_of(const job& what, int rank, const summary& from) {
@@ -38,7 +46,7 @@ rank_record record_of(const job& what, int rank, const summary& from) {
   result.name = fmt::format("rank {}", rank);
   result.island = what.who.islands()[static_cast<std::size_t>(at.island)].name;
   result.rank_location = fmt::format("stage {}, replica {}", at.stage, at.replica);
-  result.layers = layers_text(what, at);
+  result.layers = layers_text(what, rank);
   result.host = from.host.data();
   result.transports_inside = from.inside.data();
   result.transports_between = from.between.data();
@@ -47,6 +55,7 @@ rank_record record_of(const job& what, int rank, const summary& from) {
   result.seconds = from.seconds;
   result.intervals.resize(from.intervals);
   result.rails.resize(from.rails);
+  result.pipeline_runs.resize(from.pipeline_runs);
   return result;
 }
 
@@ -81,7 +90,8 @@ asio::awaitable<std::vector<rank_record>> trainer::collect() {
   summary own;
   own.rails = rails.size();
   own.elapsed_s = timeline_.elapsed_s();
-  for (const parameter<float>& one : model_.parameters()) own.parameters += one.value.size();
+  own.parameters = model_.parameters();
+  own.pipeline_runs = timeline_.pipeline_runs().size();
   own.intervals = timeline_.intervals().size();
   own.seconds = timeline_.seconds();
   gethostname(own.host.data(), own.host.size() - 1);
@@ -97,6 +107,8 @@ asio::awaitable<std::vector<rank_record>> trainer::collect() {
   if (rank_ != 0) {
     const const_view intervals(timeline_.intervals());
     co_await world_.send(0, intervals, intervals_tag);
+    const const_view runs(timeline_.pipeline_runs());
+    co_await world_.send(0, runs, pipeline_tag);
     co_await send_rails(world_, rails);
     co_return records;
   }
@@ -105,10 +117,13 @@ asio::awaitable<std::vector<rank_record>> trainer::collect() {
     if (rank == 0) {
       records.back().intervals = timeline_.intervals();
       records.back().rails = rails;
+      records.back().pipeline_runs = timeline_.pipeline_runs();
       continue;
     }
     const mutable_view intervals(records.back().intervals);
     co_await world_.recv(rank, intervals, intervals_tag);
+    const mutable_view runs(records.back().pipeline_runs);
+    co_await world_.recv(rank, runs, pipeline_tag);
     co_await receive_rails(world_, rank, records.back().rails);
   }
   co_return records;

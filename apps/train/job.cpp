@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
 
@@ -19,6 +20,31 @@ void check_batch(const job& made) {
       fmt::format("make --batch a multiple of {}", pieces));
 }
 
+/// The number of chunks of each stage.
+int chunks_of(const options& requested) {
+  const pipeline_kind kind = find_pipeline_kind(requested.schedule);
+  const int usual = usual_chunks(kind);
+  if (requested.chunks == 0 || requested.chunks == usual) return usual;
+  if (kind == pipeline_kind::interleaved) return requested.chunks;
+  throw error(errc::bad_option,
+              fmt::format("--chunks {}: {} has {} of each rank", requested.chunks,
+                          requested.schedule, usual),
+              "use --schedule interleaved for any number of them");
+}
+
+/// Multiplications of a forward for each token: those with weights, and those of attention between
+/// activations, of which backward has twice as many in its input part.
+struct multiplications {
+  std::int64_t of_weights = 0;
+  std::int64_t of_activations = 0;
+};
+
+multiplications of_layer(const model_config& model, int sequence) {
+  const std::int64_t dim = model.dim;
+  return {dim * (2 * dim + 2 * model.kv_dim() + 3 * std::int64_t{model.hidden}),
+          2 * dim * sequence};
+}
+
 }  // namespace
 
 job prepare(const options& requested, int job_ranks) {
@@ -30,7 +56,9 @@ job prepare(const options& requested, int job_ranks) {
         "omit --ranks under a launcher");
   }
   const int ranks = job_ranks > 0 ? job_ranks : requested.ranks;
-  const layout who({ranks, requested.islands, requested.stages, requested.split}, model.layers);
+  const layout who({ranks, requested.islands, requested.stages, requested.split,
+                    chunks_of(requested), placement_of(find_pipeline_kind(requested.schedule))},
+                   model.layers);
   job made{requested, model, {}, who};
   check_batch(made);
   made.text = std::make_shared<corpus>(load_corpus(requested.data));
@@ -41,8 +69,39 @@ job prepare(const options& requested, int job_ranks) {
 job single_process(const job& distributed) {
   job one = distributed;
   one.who = layout::single(distributed.model.layers);
+  one.requested.schedule = name(pipeline_kind::one_f_one_b);
+  one.requested.chunks = 0;
   one.serial_replicas = distributed.who.replicas();
   return one;
+}
+
+std::vector<stage_cost> costs_of(const job& what) {
+  const multiplications layer = of_layer(what.model, what.sequence());
+  const std::int64_t head = std::int64_t{what.model.dim} * vocabulary;
+  const std::vector<int>& split = what.who.split();
+  // A layer is some thousand units, so that the longest stage is far from the limit of a cost.
+  const std::int64_t unit =
+      std::max<std::int64_t>((layer.of_weights + layer.of_activations) / 1000, 1);
+  const auto scaled = [unit](std::int64_t count) {
+    return static_cast<int>(std::clamp<std::int64_t>(count / unit, 1, 1'000'000));
+  };
+  std::vector<stage_cost> costs;
+  for (std::size_t i = 0; i < split.size(); ++i) {
+    std::int64_t of_weights = split[i] * layer.of_weights;
+    if (i + 1 == split.size()) of_weights += head;
+    const std::int64_t of_activations = split[i] * layer.of_activations;
+    costs.push_back({scaled(of_weights + of_activations), scaled(of_weights + 2 * of_activations),
+                     scaled(of_weights)});
+  }
+  return costs;
+}
+
+pipeline_schedule schedule_of(const job& what) {
+  return make_schedule({.kind = what.schedule_kind(),
+                        .ranks = what.who.stages(),
+                        .micro_batches = what.requested.micro_batches,
+                        .chunks = what.who.chunks(),
+                        .costs = costs_of(what)});
 }
 
 job_config job_config_of(const job& agreed) {
@@ -58,7 +117,7 @@ job_config job_config_of(const job& agreed) {
           {"--sequence", std::to_string(agreed.sequence())},
           {"--learning-rate", fmt::format("{:a}", o.learning_rate)},
           {"--seed", std::to_string(o.seed)},
-          {"--schedule", o.schedule},
+          {"--schedule", std::string(name(agreed.schedule_kind()))},
           {"--channel", o.channel}};
 }
 

@@ -28,6 +28,7 @@ struct job {
   int sequences() const {
     return requested.batch / (who.replicas() * serial_replicas * requested.micro_batches);
   }
+  pipeline_kind schedule_kind() const { return find_pipeline_kind(requested.schedule); }
   std::int64_t tokens_per_step() const { return std::int64_t{requested.batch} * sequence(); }
 };
 
@@ -41,6 +42,12 @@ job prepare(const options& requested, int job_ranks);
 /// every few hundred steps; so one process sums each replica's micro-batches first, then the
 /// replicas.
 job single_process(const job& distributed);
+
+/// The pipeline schedule of the job's stages.
+pipeline_schedule schedule_of(const job& what);
+/// What a micro-batch costs in each stage of that schedule, by chunk in the order of the model, in
+/// proportion to its multiplications.
+std::vector<stage_cost> costs_of(const job& what);
 
 /// The settings that must be equal on all ranks, as names and values.
 using job_config = std::vector<std::pair<std::string, std::string>>;

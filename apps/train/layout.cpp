@@ -33,29 +33,41 @@ std::vector<island> islands_of(const layout_options& requested) {
                      ranks));
 }
 
-std::vector<int> split_of(const std::string& text, int stages, int model_layers) {
-  if (stages > model_layers) {
-    refuse(fmt::format("{} stages cannot share {} layers", stages, model_layers),
-           fmt::format("choose --stages 1 to {} or a deeper --model", model_layers));
+/// "4 stages", "4 stages of 2 chunks"
+std::string stages_text(int stages, int chunks) {
+  const std::string text = fmt::format("{} stage{}", stages, stages == 1 ? "" : "s");
+  return chunks == 1 ? text : fmt::format("{} of {} chunks", text, chunks);
+}
+
+std::vector<int> split_of(const layout_options& requested, int stages, int model_layers) {
+  const int pieces = stages * requested.chunks;
+  const std::string& text = requested.split;
+  if (pieces > model_layers) {
+    refuse(fmt::format("{} cannot share {} layers", stages_text(stages, requested.chunks),
+                       model_layers),
+           requested.chunks == 1
+               ? fmt::format("choose --stages 1 to {} or a deeper --model", model_layers)
+               : "choose fewer --stages or --chunks, or a deeper --model");
   }
-  std::vector<int> split(static_cast<std::size_t>(stages), model_layers / stages);
+  std::vector<int> split(static_cast<std::size_t>(pieces), model_layers / pieces);
   // The last stage also holds the head, so the remainder of the layers goes to the first stages.
-  for (int i = 0; i < model_layers % stages; ++i) ++split[static_cast<std::size_t>(i)];
+  for (int i = 0; i < model_layers % pieces; ++i) ++split[static_cast<std::size_t>(i)];
   if (text.empty()) return split;
 
   const std::string even =
-      fmt::format("the model has {} layers and the pipeline {} stages: --split {}", model_layers,
-                  stages, fmt::join(split, ","));
+      fmt::format("the model has {} layers and the pipeline {}: --split {}", model_layers,
+                  stages_text(stages, requested.chunks), fmt::join(split, ","));
+  const char* const piece_name = requested.chunks == 1 ? "stage" : "chunk";
   split.clear();
   for (const std::string& piece : cli::split_commas(text)) {
     split.push_back(cli::parse_integer(piece, 1, 65536).value_or(0));
   }
-  if (static_cast<int>(split.size()) != stages) {
-    refuse(fmt::format("--split {} has {} stages", text, split.size()), even);
+  if (static_cast<int>(split.size()) != pieces) {
+    refuse(fmt::format("--split {} has {} {}s", text, split.size(), piece_name), even);
   }
   for (const int layers : split) {
     if (layers == 0)
-      refuse(fmt::format("--split {}: every stage needs at least one layer", text), even);
+      refuse(fmt::format("--split {}: every {} needs at least one layer", text, piece_name), even);
   }
   if (const int sum = std::accumulate(split.begin(), split.end(), 0); sum != model_layers) {
     refuse(fmt::format("--split {} adds up to {} layers", text, sum), even);
@@ -70,7 +82,7 @@ std::string range_text(int first, int count) {
 }  // namespace
 
 layout::layout(const layout_options& requested, int model_layers)
-    : islands_(islands_of(requested)) {
+    : islands_(islands_of(requested)), chunks_(requested.chunks), placement_(requested.placement) {
   int ranks = 0;
   for (const island& one : islands_) ranks += one.ranks;
   if (requested.ranks > 0 && requested.ranks != ranks) {
@@ -93,7 +105,7 @@ layout::layout(const layout_options& requested, int model_layers)
     }
     first += one.ranks;
   }
-  split_ = split_of(requested.split, stages, model_layers);
+  split_ = split_of(requested, stages, model_layers);
 }
 
 layout layout::single(int model_layers) {
@@ -110,9 +122,13 @@ rank_location layout::at(int rank) const {
   for (int first = 0; first + islands_[static_cast<std::size_t>(result.island)].ranks <= rank;) {
     first += islands_[static_cast<std::size_t>(result.island++)].ranks;
   }
-  result.first_layer = std::accumulate(split_.begin(), split_.begin() + result.stage, 0);
-  result.layers = split_[static_cast<std::size_t>(result.stage)];
   return result;
+}
+
+layer_range layout::layers_of(int rank, int chunk) const {
+  const int piece = stage_of(placement_, {at(rank).stage, chunk}, stages());
+  return {std::accumulate(split_.begin(), split_.begin() + piece, 0),
+          split_[static_cast<std::size_t>(piece)]};
 }
 
 std::vector<int> layout::pipeline(int replica) const {
@@ -128,9 +144,8 @@ std::vector<int> layout::replicas_of(int stage) const {
 }
 
 std::string layout::text() const {
-  std::string result =
-      fmt::format("{} stage{} x {} replica{}, layers {}", stages(), stages() == 1 ? "" : "s",
-                  replicas_, replicas_ == 1 ? "" : "s", fmt::join(split_, "+"));
+  std::string result = fmt::format("{} x {} replica{}, layers {}", stages_text(stages(), chunks_),
+                                   replicas_, replicas_ == 1 ? "" : "s", fmt::join(split_, "+"));
   int first = 0;
   for (const island& one : islands_) {
     result += fmt::format(", {} rank{} {}", one.name, one.ranks == 1 ? "" : "s",

@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include <limits>
+#include <tandem/pipeline_schedule.hpp>
 #include <vector>
 
 #include "cli/command_line.hpp"
@@ -16,6 +17,7 @@ constexpr const char* examples =
     "  tandem train --data book.txt --steps 500      another text, more steps\n"
     "  tandem train --stages 4                       a pipeline of four stages, no replicas\n"
     "  tandem train --ranks 2 --split 1,3            one rank per island, explicit layer split\n"
+    "  tandem train --schedule zb_v --stages 2       another pipeline schedule, same loss\n"
     "  tandem train --ranks 1                        one process, no communication\n"
     "  torchrun --nproc-per-node 4 --no-python tandem train\n";
 
@@ -33,8 +35,14 @@ void declare_training(cli::command_line& line, options& requested) {
               "peak learning rate, after the warm-up");
   line.option("seed", requested.seed, 0, std::numeric_limits<int>::max(),
               "random seed of parameters and batches");
-  line.choice("schedule", requested.schedule, {"1f1b", "gpipe"},
-              "pipeline schedule of the micro-batches");
+  std::vector<std::string_view> schedules{"1f1b"};
+  for (const pipeline_kind kind : pipeline_kinds()) schedules.push_back(name(kind));
+  line.choice("schedule", requested.schedule, schedules,
+              "pipeline schedule of the micro-batches; zb_v and v_uneven place two chunks of the "
+              "model in a V");
+  line.option("chunks", requested.chunks, 0, 64,
+              "parts of the model on each rank, for interleaved; 0: 2 for it, else what the "
+              "schedule has");
 }
 
 void declare_layout(cli::command_line& line, options& requested) {
@@ -43,7 +51,7 @@ void declare_layout(cli::command_line& line, options& requested) {
   line.option("islands", requested.islands,
               "ranks per island, \"nvidia:2,amd:2\"; default: two equal halves");
   line.option("stages", requested.stages, 0, 65536, "pipeline stages; 0: one per island");
-  line.option("split", requested.split, "layers of each stage, \"17,15\"; default: even");
+  line.option("split", requested.split, "layers of each stage, \"17,15\", or chunk; default: even");
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ struct options {
   int sequence = 0;       ///< tokens; 0: the model's default
   double learning_rate = 3e-3;
   int seed = 1;
-  std::string schedule = "1f1b";
+  std::string schedule = "1f1b";  ///< a name of `pipeline_kind`
+  int chunks = 0;                 ///< of each stage; 0: as many as the schedule usually has
 
   int ranks = 0;
   std::string islands;

@@ -92,6 +92,22 @@ std::vector<rail_record> rails_of(const std::vector<rank_record>& ranks) {
   return join_rails(ends, islands);
 }
 
+bubbles bubbles_of(const job& what, const outcome& distributed) {
+  std::vector<std::vector<pipeline_run>> runs;
+  for (int replica = 0; replica < what.who.replicas(); ++replica) {
+    for (const int rank : what.who.pipeline(replica)) {
+      runs.push_back(distributed.ranks[static_cast<std::size_t>(rank)].pipeline_runs);
+    }
+  }
+  return {check(schedule_of(what), costs_of(what)).bubble(),
+          measured_bubble(runs, what.who.stages())};
+}
+
+std::string text_of(const bubbles& both) {
+  return fmt::format("bubble {:.1f} % predicted, {:.1f} % measured", 100 * both.predicted,
+                     100 * both.measured);
+}
+
 report page_of(const job& what, const outcome& distributed, const history& reference) {
   report page;
   page.title = fmt::format("Tandem trains {} on {} rank{}", what.model.name, what.who.ranks(),
@@ -114,7 +130,8 @@ report page_of(const job& what, const outcome& distributed, const history& refer
       {"steps",
        fmt::format("{}, learning rate up to {:g}, seed {}", o.steps, o.learning_rate, o.seed)},
       {"layout", what.who.text()},
-      {"schedule", o.schedule},
+      {"schedule",
+       fmt::format("{}: {}", name(what.schedule_kind()), text_of(bubbles_of(what, distributed)))},
       {"rank locations", rank_locations(distributed)},
       {"transport", link_text(what, distributed)},
       {"tokens per second", fmt::format("{:.0f} on all ranks", page.joint.tokens_per_s())},
@@ -143,6 +160,9 @@ std::string json_of(const job& what, const outcome& distributed, const history& 
   all.number("tokens_per_step", distributed.metrics.tokens_per_step);
   all.number("tokens_per_s", distributed.metrics.tokens_per_s());
   all.number("wait_share", mean(distributed.metrics.wait_share));
+  const bubbles of_pipeline = bubbles_of(what, distributed);
+  all.number("bubble_predicted", of_pipeline.predicted);
+  all.number("bubble_measured", of_pipeline.measured);
   all.number("final_loss", distributed.metrics.loss.back());
   all.numbers("loss", distributed.metrics.loss);
   all.bits("loss_bits", distributed.metrics.loss);

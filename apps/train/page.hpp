@@ -19,6 +19,17 @@ std::string transports_text(const std::vector<rank_record>& ranks);
 /// All rails between these ranks; empty if the channels have none.
 std::vector<rail_record> rails_of(const std::vector<rank_record>& ranks);
 
+/// The part of the time in which the ranks of a pipeline do not compute: as simulated with
+/// `costs_of` and messages that take no time, and as measured, from the second step on.
+struct bubbles {
+  double predicted = 0;
+  double measured = 0;
+};
+/// @pre the outcome is rank 0's.
+bubbles bubbles_of(const job& what, const outcome& distributed);
+/// "bubble 27.3 % predicted, 30.1 % measured"
+std::string text_of(const bubbles& both);
+
 /// The report of a run; `reference` is empty if no reference was run.
 report page_of(const job& what, const outcome& distributed, const history& reference);
 

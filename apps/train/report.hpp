@@ -32,9 +32,10 @@ struct rank_record {
   double elapsed_s = 0;
   std::array<double, activity_count> seconds{};  ///< per activity, over the run
   std::vector<interval> intervals;               ///< from a few steps
-  std::vector<rail_history> rails = {};          ///< this rank's ends; empty if there are no rails
-  std::string transports_inside = {};            ///< transports within the island, "shm"
-  std::string transports_between = {};           ///< transports to other islands, "tcp"
+  std::vector<pipeline_run> pipeline_runs = {};
+  std::vector<rail_history> rails = {};  ///< this rank's ends; empty if there are no rails
+  std::string transports_inside = {};    ///< transports within the island, "shm"
+  std::string transports_between = {};   ///< transports to other islands, "tcp"
 };
 
 /// Content of the report page.

@@ -62,6 +62,10 @@ void print_summary(const job& what, const outcome& distributed, const history& r
   }
   if (!reference.loss.empty())
     speed += fmt::format("; {:.0f} in one process", reference.tokens_per_s());
+  if (what.who.stages() > 1) {
+    speed += fmt::format("\nschedule {}: {}", name(what.schedule_kind()),
+                         text_of(bubbles_of(what, distributed)));
+  }
   if (what.requested.channel == "mixed" && what.who.ranks() > 1)
     speed += "\ntransports: " + transports_text(distributed.ranks);
   const std::string rails = rails_summary(rails_of(distributed.ranks));

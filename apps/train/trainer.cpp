@@ -17,22 +17,6 @@ namespace {
 constexpr double clip_norm = 1.0;
 constexpr std::uint16_t tied_tag = 1;
 
-pipeline_kind kind_of(const job& what) {
-  return what.requested.schedule == "gpipe" ? pipeline_kind::gpipe : pipeline_kind::one_f_one_b;
-}
-
-stage_options stage_of(const job& what, int rank) {
-  const rank_location at = what.who.at(rank);
-  const auto schedules =
-      make_schedules(kind_of(what), what.who.stages(), what.requested.micro_batches);
-  return {.first_layer = at.first_layer,
-          .last_layer = at.first_layer + at.layers,
-          .seed = static_cast<std::uint64_t>(what.requested.seed),
-          .sequences = what.sequences(),
-          .sequence_length = what.sequence(),
-          .stash = tandem::check(schedules).peak_stash[static_cast<std::size_t>(at.stage)]};
-}
-
 template <class Number>
 std::span<Number> numbers(mutable_view view) {
   return {static_cast<Number*>(view.data), view.bytes / sizeof(Number)};
@@ -69,7 +53,8 @@ trainer::trainer(const job& what, fabric& over, groups with)
       over_(over),
       rank_(over.rank()),
       location_(what.who.at(rank_)),
-      model_(what.model, stage_of(what, rank_)),
+      schedule_(schedule_of(what)),
+      model_(what, rank_, schedule_),
       world_(std::move(with.world)),
       pipeline_(std::move(*with.pipeline)),
       replicas_(std::move(*with.replicas)),
@@ -104,8 +89,11 @@ asio::awaitable<void> trainer::step(int number) {
   for (serial_replica_ = 0; serial_replica_ < job_.serial_replicas; ++serial_replica_) {
     replica_loss_sum_ = 0;
     model_.begin_step(job_.tokens_per_step());
-    co_await run_pipeline(pipeline_, kind_of(job_), job_.requested.micro_batches, *this, this);
-    accumulate_replica(serial_replica_);
+    const time_point begin = timeline::clock::now();
+    co_await run_pipeline(pipeline_, schedule_, *this, this);
+    timeline_.add_pipeline(begin, timeline::clock::now());
+    loss_sum_ += replica_loss_sum_;
+    model_.accumulate(serial_replica_, job_.serial_replicas);
   }
   co_await sum_gradients();
   co_await exchange_tied_gradients();
@@ -120,32 +108,23 @@ asio::awaitable<void> trainer::step(int number) {
   timeline_.add(activity::update, -1, begin, timeline::clock::now());
 }
 
-/// Adds the gradients of the replica just computed to those of the previous ones.
-void trainer::accumulate_replica(int serial_replica) {
-  loss_sum_ += replica_loss_sum_;
-  if (job_.serial_replicas == 1) return;
-  const std::span<float> fresh = model_.gradients();
-  if (serial_replica == 0) {
-    accumulated_gradients_.assign(fresh.begin(), fresh.end());
-  } else {
-    for (std::size_t i = 0; i < fresh.size(); ++i) accumulated_gradients_[i] += fresh[i];
-  }
-  if (serial_replica + 1 == job_.serial_replicas)
-    std::copy(accumulated_gradients_.begin(), accumulated_gradients_.end(), fresh.begin());
-}
-
 asio::awaitable<void> trainer::sum_gradients() {
   if (replicas_.size() == 1) co_return;
   const time_point begin = timeline::clock::now();
-  const mutable_view gradients(model_.gradients());
-  co_await all_reduce(replicas_, gradients, data_type::float32, reduce_op::sum);
+  for (basic_stage<float>& chunk : model_.chunks()) {
+    const mutable_view gradients(chunk.gradients());
+    co_await all_reduce(replicas_, gradients, data_type::float32, reduce_op::sum);
+  }
   timeline_.add(activity::all_reduce, -1, begin, timeline::clock::now());
 }
 
 asio::awaitable<void> trainer::exchange_tied_gradients() {
   if (!tied_.empty()) {
     const time_point begin = timeline::clock::now();
-    const int other_end = model_.is_first() ? pipeline_.size() - 1 : 0;
+    const int other_end =
+        location_.stage == 0
+            ? location_of(schedule_.placement, schedule_.stages() - 1, schedule_.size()).rank
+            : 0;
     std::vector<asio::awaitable<void>> both_ways;
     both_ways.push_back(pipeline_.send(other_end, const_view(model_.tied_gradient()), tied_tag));
     both_ways.push_back(receive_exact(pipeline_, other_end, mutable_view(tied_)));
@@ -188,7 +167,6 @@ void trainer::finish_step(time_point begin) {
 
 /// Loads the tokens of a micro-batch; only the first and last stage use them.
 void trainer::load(int micro_batch) {
-  if (!model_.is_first() && !model_.is_last()) return;
   const auto length = static_cast<std::size_t>(job_.sequence());
   const int replica = location_.replica + serial_replica_;
   const int first = (replica * job_.requested.micro_batches + micro_batch) * job_.sequences();
@@ -200,34 +178,56 @@ void trainer::load(int micro_batch) {
   }
 }
 
-asio::awaitable<void> trainer::forward(int micro_batch, const_view in, mutable_view out) {
-  std::function<void()> work = [this, micro_batch, in, out] {
-    load(micro_batch);
+asio::awaitable<void> trainer::forward(pipeline_step step, const_view in, mutable_view out) {
+  std::function<void()> work = [this, step, in, out] {
+    basic_stage<float>& chunk = model_.chunk(step.chunk);
+    if (chunk.is_first() || chunk.is_last()) load(step.micro_batch);
     stage_input<float> input;
-    if (model_.is_first()) input.tokens = inputs_;
-    if (!model_.is_first()) input.activations = numbers<float>(in);
-    if (model_.is_last()) input.targets = targets_;
-    replica_loss_sum_ += model_.forward(micro_batch, input, numbers<float>(out));
+    if (chunk.is_first()) input.tokens = inputs_;
+    if (!chunk.is_first()) input.activations = numbers<float>(in);
+    if (chunk.is_last()) input.targets = targets_;
+    replica_loss_sum_ += chunk.forward(step.micro_batch, input, numbers<float>(out));
   };
   co_await compute_.run(std::move(work));
 }
 
-asio::awaitable<void> trainer::backward(int micro_batch, const_view grad_out,
+asio::awaitable<void> trainer::backward(pipeline_step step, const_view grad_out,
                                         mutable_view grad_in) {
-  std::function<void()> work = [this, micro_batch, grad_out, grad_in] {
-    model_.backward(micro_batch, numbers<float>(const_view(grad_out)), numbers<float>(grad_in));
+  std::function<void()> work = [this, step, grad_out, grad_in] {
+    model_.chunk(step.chunk)
+        .backward(step.micro_batch, numbers<float>(grad_out), numbers<float>(grad_in));
   };
   co_await compute_.run(std::move(work));
 }
 
-void trainer::record(pipeline_activity what, int micro_batch, time_point begin, time_point end) {
+asio::awaitable<void> trainer::backward_input(pipeline_step step, const_view grad_out,
+                                              mutable_view grad_in) {
+  std::function<void()> work = [this, step, grad_out, grad_in] {
+    model_.chunk(step.chunk)
+        .backward_input(step.micro_batch, numbers<float>(grad_out), numbers<float>(grad_in));
+  };
+  co_await compute_.run(std::move(work));
+}
+
+asio::awaitable<void> trainer::backward_weights(pipeline_step step) {
+  std::function<void()> work = [this, step] {
+    model_.chunk(step.chunk).backward_weights(step.micro_batch);
+  };
+  co_await compute_.run(std::move(work));
+}
+
+void trainer::record(const entry& done) {
   activity kind = activity::forward;
-  switch (what) {
+  switch (done.what) {
     case pipeline_activity::forward:
       kind = activity::forward;
       break;
     case pipeline_activity::backward:
+    case pipeline_activity::backward_input:
       kind = activity::backward;
+      break;
+    case pipeline_activity::backward_weights:
+      kind = activity::backward_weights;
       break;
     case pipeline_activity::recv:
       kind = activity::recv;
@@ -236,7 +236,7 @@ void trainer::record(pipeline_activity what, int micro_batch, time_point begin, 
       kind = activity::send;
       break;
   }
-  timeline_.add(kind, micro_batch, begin, end);
+  timeline_.add(kind, done.micro_batch, done.begin, done.end);
 }
 
 }  // namespace tandem::train

@@ -10,8 +10,8 @@
 
 #include "compute.hpp"
 #include "job.hpp"
-#include "model/stage.hpp"
 #include "rail_watch.hpp"
+#include "rank_model.hpp"
 #include "report.hpp"
 
 namespace tandem::train {
@@ -34,7 +34,7 @@ asio::awaitable<groups> make_groups(const job& what, fabric& over);
 ///   the tied embedding's gradients between the first and last stage -> one all-reduce of loss,
 ///   norms and waiting time over all ranks -> clip and AdamW.
 /// Computation runs on a thread of its own. The same job gives the same bits in every run and with
-/// any number of stages.
+/// any number of stages and any schedule.
 class trainer final : private pipeline_stage, private pipeline_observer {
  public:
   /// @pre `over` has as many ranks as the job's layout and outlives the trainer.
@@ -58,12 +58,15 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   int kept_steps() const noexcept { return std::min(3, job_.requested.steps); }
 
  private:
-  std::size_t input_bytes() const override { return model_.activations() * sizeof(float); }
-  std::size_t output_bytes() const override { return model_.activations() * sizeof(float); }
-  asio::awaitable<void> forward(int micro_batch, const_view in, mutable_view out) override;
-  asio::awaitable<void> backward(int micro_batch, const_view grad_out,
+  std::size_t input_bytes(int) const override { return model_.activations() * sizeof(float); }
+  std::size_t output_bytes(int) const override { return model_.activations() * sizeof(float); }
+  asio::awaitable<void> forward(pipeline_step step, const_view in, mutable_view out) override;
+  asio::awaitable<void> backward(pipeline_step step, const_view grad_out,
                                  mutable_view grad_in) override;
-  void record(pipeline_activity what, int micro_batch, time_point begin, time_point end) override;
+  asio::awaitable<void> backward_input(pipeline_step step, const_view grad_out,
+                                       mutable_view grad_in) override;
+  asio::awaitable<void> backward_weights(pipeline_step step) override;
+  void record(const entry& done) override;
 
   asio::awaitable<void> step(int number);
   asio::awaitable<void> sum_gradients();
@@ -72,14 +75,14 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   /// time.
   asio::awaitable<void> sum_totals();
   void load(int micro_batch);
-  void accumulate_replica(int serial_replica);
   void finish_step(time_point begin);
 
   const job& job_;
   fabric& over_;
   int rank_;
   rank_location location_;
-  basic_stage<float> model_;
+  pipeline_schedule schedule_;
+  rank_model model_;
   communicator world_;
   communicator pipeline_;
   communicator replicas_;
@@ -89,7 +92,6 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   learning_rate_schedule rate_;
   std::vector<std::uint8_t> inputs_, targets_;
   std::vector<float> tied_;  ///< the gradient of the tied embedding from the other end
-  std::vector<float> accumulated_gradients_;  ///< the sum of the gradients of earlier replicas
   std::vector<double> totals_;
   int step_ = 0;  ///< from 0
   int serial_replica_ = 0;

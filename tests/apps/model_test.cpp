@@ -50,13 +50,15 @@ batch batch_of(int step, int count, int sequences, int length) {
 /// A pipeline whose messages are copies: stage k holds layers [cuts[k], cuts[k + 1]).
 class chain {
  public:
-  chain(const model_config& config, const std::vector<int>& cuts, int stash) {
+  chain(const model_config& config, const std::vector<int>& cuts, int stash, bool splits = false)
+      : splits_(splits) {
     for (std::size_t k = 0; k + 1 < cuts.size(); ++k)
       stages.emplace_back(config, stage_options{.first_layer = cuts[k],
                                                 .last_layer = cuts[k + 1],
                                                 .seed = 7,
                                                 .sequences = 2,
-                                                .stash = stash});
+                                                .stash = stash,
+                                                .splits_backward = splits});
     for (std::size_t k = 0; k < stages.size(); ++k)
       wires_.emplace_back(stages[k].is_first() ? 0 : stages[k].activations());
     wires_.emplace_back();
@@ -74,7 +76,18 @@ class chain {
   }
 
   void backward(int m) {
-    for (std::size_t k = stages.size(); k-- > 0;) stages[k].backward(m, wires_[k + 1], wires_[k]);
+    for (std::size_t k = stages.size(); k-- > 0;) {
+      if (splits_) {
+        stages[k].backward_input(m, wires_[k + 1], wires_[k]);
+      } else {
+        stages[k].backward(m, wires_[k + 1], wires_[k]);
+      }
+    }
+    // Weight parts one micro-batch late.
+    if (splits_ && m > 0) weights(m - 1);
+  }
+  void weights(int m) {
+    for (model_stage& s : stages) s.backward_weights(m);
   }
 
   /// Returns the mean loss; with `early`, backward runs as soon as the stash allows.
@@ -88,6 +101,7 @@ class chain {
       if (early && m > 0) backward(m - 1);
     }
     for (int m = early ? count - 1 : 0; m < count; ++m) backward(m);
+    if (splits_) weights(count - 1);
     update(number, rate);
     return loss / static_cast<double>(tokens);
   }
@@ -114,6 +128,7 @@ class chain {
     for (model_stage& s : stages) s.apply(number, rate, last_clip);
   }
 
+  bool splits_;
   std::vector<std::vector<float>> wires_;
   const std::vector<float> nothing_;
 };
@@ -173,7 +188,9 @@ TEST_P(model_partition, matches_single_stage_bitwise) {
   if (const char* why = unsupported_processor()) GTEST_SKIP() << why;
   const model_config config = config_of(GetParam().model);
   chain single(config, {0, config.layers}, micro_batches);
-  chain cut(config, GetParam().cuts, GetParam().early ? 2 : micro_batches);
+  const int stash = GetParam().early ? 3 : micro_batches;
+  chain cut(config, GetParam().cuts, stash);
+  chain split(config, GetParam().cuts, stash, true);
   expect_same_parameters(single, cut, 0);
   for (int step = 1; step <= 4; ++step) {
     const batch data = batch_of(step, micro_batches, 2, config.sequence_length);
@@ -183,6 +200,8 @@ TEST_P(model_partition, matches_single_stage_bitwise) {
     EXPECT_LT(single.last_clip, 1) << "the test is to clip";
     EXPECT_TRUE(same_bits(single.last_clip, cut.last_clip));
     expect_same_parameters(single, cut, step);
+    EXPECT_TRUE(same_bits(wanted, split.step(step, data, GetParam().early)));
+    expect_same_parameters(single, split, step);
   }
 }
 

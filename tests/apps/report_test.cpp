@@ -160,5 +160,32 @@ TEST(json, keeps_full_precision_and_escapes_text) {
             "\"bits\": [\"0x1.999999999999ap-4\",\"0x1.8p+0\"]\n}\n");
 }
 
+TEST(timelines, measures_the_bubble_of_pipelines) {
+  // Two pipelines of two ranks; each run lasts from its first begin to its last end.
+  const std::vector<pipeline_run> first{{0, 90, 80}, {200, 300, 90}};
+  const std::vector<pipeline_run> second{{10, 100, 70}, {200, 290, 60}};
+  EXPECT_DOUBLE_EQ(measured_bubble({first, second}, 2), 1 - 300.0 / 400);
+  EXPECT_DOUBLE_EQ(measured_bubble({first, second, first, second}, 2), 1 - 300.0 / 400);
+  EXPECT_DOUBLE_EQ(measured_bubble({first}, 1), 1 - 170.0 / 190);
+  EXPECT_EQ(measured_bubble({{}, {}}, 2), 0);
+  EXPECT_EQ(measured_bubble({}, 2), 0);
+}
+
+TEST(timelines, keeps_pipeline_runs_after_the_warm_up) {
+  using namespace std::chrono_literals;
+  timeline line;
+  const timeline::clock::time_point at = timeline::clock::now();
+  line.add(activity::forward, 0, at, at + 5ms);
+  line.add_pipeline(at, at + 10ms);
+  EXPECT_TRUE(line.pipeline_runs().empty());
+  line.add(activity::backward, 0, at + 10ms, at + 12ms);
+  line.add(activity::recv, 0, at + 12ms, at + 15ms);
+  line.add(activity::backward_weights, 0, at + 15ms, at + 16ms);
+  line.add_pipeline(at + 10ms, at + 20ms);
+  ASSERT_EQ(line.pipeline_runs().size(), 1u);
+  EXPECT_NEAR(line.pipeline_runs()[0].busy_us, 3000, 1e-6);
+  EXPECT_NEAR(line.pipeline_runs()[0].end_us - line.pipeline_runs()[0].begin_us, 10000, 1e-6);
+}
+
 }  // namespace
 }  // namespace tandem::train

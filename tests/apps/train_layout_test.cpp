@@ -35,8 +35,8 @@ TEST(layout, every_rank_has_its_coordinates) {
     EXPECT_EQ(at.stage, rank);
     EXPECT_EQ(at.replica, 0);
     EXPECT_EQ(at.island, islands[rank]);
-    EXPECT_EQ(at.first_layer, first_layers[rank]);
-    EXPECT_EQ(at.layers, layers[rank]);
+    EXPECT_EQ(made.layers_of(rank).first, first_layers[rank]);
+    EXPECT_EQ(made.layers_of(rank).count, layers[rank]);
   }
 }
 
@@ -47,8 +47,8 @@ TEST(layout, every_rank_and_layer_has_exactly_one_owner) {
       const layout made({.ranks = ranks, .islands = {}, .stages = stages, .split = {}}, 13);
       int layers = 0;
       for (int stage = 0; stage < stages; ++stage) {
-        EXPECT_EQ(made.at(made.rank_of(stage, 0)).first_layer, layers);
-        layers += made.at(made.rank_of(stage, 0)).layers;
+        EXPECT_EQ(made.layers_of(made.rank_of(stage, 0)).first, layers);
+        layers += made.layers_of(made.rank_of(stage, 0)).count;
       }
       EXPECT_EQ(layers, 13);
       for (int rank = 0; rank < ranks; ++rank) {
@@ -61,6 +61,26 @@ TEST(layout, every_rank_and_layer_has_exactly_one_owner) {
   }
 }
 
+TEST(layout, chunks_are_looped_or_in_a_v) {
+  layout_options options{.ranks = 4, .islands = {}, .stages = 2, .split = "1,2,3,4", .chunks = 2};
+  const layout looped(options, 10);
+  EXPECT_EQ(looped.text(),
+            "2 stages of 2 chunks x 2 replicas, layers 1+2+3+4, nvidia ranks 0-1, amd ranks 2-3");
+  EXPECT_EQ(looped.layers_of(0, 0).first, 0);
+  EXPECT_EQ(looped.layers_of(1, 1).first, 3);
+  EXPECT_EQ(looped.layers_of(2, 0).first, 1);
+  EXPECT_EQ(looped.layers_of(3, 1).first, 6);
+  options.placement = pipeline_placement::v;
+  const layout v(options, 10);
+  EXPECT_EQ(v.layers_of(0, 1).first, 6);
+  EXPECT_EQ(v.layers_of(0, 1).count, 4);
+  EXPECT_EQ(v.layers_of(2, 1).first, 3);
+  EXPECT_EQ(refusal(options, 11).find("--split 1,2,3,4 adds up to 10 layers"), 0u);
+  EXPECT_EQ(refusal(options, 3),
+            "2 stages of 2 chunks cannot share 3 layers; choose fewer --stages or --chunks, or a "
+            "deeper --model");
+}
+
 TEST(layout, remaining_layers_go_to_first_stages) {
   EXPECT_EQ(layout({.ranks = 4, .islands = {}, .stages = 4, .split = {}}, 6).split(),
             (std::vector<int>{2, 2, 1, 1}));
@@ -69,8 +89,8 @@ TEST(layout, remaining_layers_go_to_first_stages) {
 TEST(layout, one_rank_holds_everything) {
   const layout made = layout::single(5);
   EXPECT_EQ(made.ranks(), 1);
-  EXPECT_EQ(made.at(0).layers, 5);
-  EXPECT_EQ(layout({.ranks = 1, .islands = {}, .stages = 0, .split = {}}, 5).at(0).layers, 5);
+  EXPECT_EQ(made.layers_of(0).count, 5);
+  EXPECT_EQ(layout({.ranks = 1, .islands = {}, .stages = 0, .split = {}}, 5).layers_of(0).count, 5);
 }
 
 TEST(layout, indivisible_sizes_are_refused_with_suggestion) {

@@ -13,19 +13,20 @@
 namespace tandem {
 namespace {
 
-using test::both_kinds;
 using test::integer_stage;
 using test::job;
 using test::make_stages;
+using test::shapes_of;
 using test::small_pieces;
 using test::stage_list;
+using test::text_of;
 
 /// Throws or never completes in one of its calls.
 class bad_stage final : public integer_stage {
  public:
   enum class fault { throws, sticks };
-  bad_stage(fault what, int at_call, int stage, int stages, int micro_batches)
-      : integer_stage(stage, stages, micro_batches, 200), what_(what), calls_left_(at_call) {}
+  bad_stage(fault what, int at_call, int rank, const pipeline_schedule& all)
+      : integer_stage(rank, all, 200), what_(what), calls_left_(at_call) {}
 
  private:
   asio::awaitable<void> compute() override {
@@ -40,27 +41,36 @@ class bad_stage final : public integer_stage {
 };
 
 TEST(Pipeline, ThrowingStageEndsAllRanks) {
-  for (const pipeline_kind kind : both_kinds) {
+  for (const pipeline_shape& shape : shapes_of(3, 4, 2)) {
+    const pipeline_schedule schedule = make_schedule(shape);
     for (int bad = 0; bad < 3; ++bad) {
-      for (int call = 0; call < 8; ++call) {
-        SCOPED_TRACE(testing::Message() << name(kind) << ", stage " << bad << ", call " << call);
-        const pipeline_schedule steps = make_schedule(kind, bad, 3, 4);
-        int last_forward = 7;
+      const pipeline_steps& steps = schedule.ranks[static_cast<std::size_t>(bad)];
+      for (int call = 0; call < static_cast<int>(steps.size()); ++call) {
+        SCOPED_TRACE(testing::Message() << text_of(shape) << ", rank " << bad << ", call " << call);
+        // Nothing waits for weight parts at the end; with one chunk, later ranks need forwards
+        // only.
+        int last_needed = static_cast<int>(steps.size()) - 1;
+        while (steps[static_cast<std::size_t>(last_needed)].what ==
+               pipeline_step::backward_weights) {
+          --last_needed;
+        }
+        int last_forward = last_needed;
         while (steps[static_cast<std::size_t>(last_forward)].what != pipeline_step::forward) {
           --last_forward;
         }
         job ranks(3, small_pieces());
-        stage_list all = make_stages(3, 4, 200);
+        stage_list all = make_stages(schedule, 200);
         all[static_cast<std::size_t>(bad)] =
-            std::make_unique<bad_stage>(bad_stage::fault::throws, call, bad, 3, 4);
+            std::make_unique<bad_stage>(bad_stage::fault::throws, call, bad, schedule);
         ASSERT_NE(ranks.run([&](int r) {
-          return run_pipeline(ranks.world(r), kind, 4, *all[static_cast<std::size_t>(r)]);
+          return run_pipeline(ranks.world(r), schedule, *all[static_cast<std::size_t>(r)]);
         }),
                   "hangs");
         EXPECT_EQ(ranks.text(bad), "out of paper");
         for (int r = 0; r < 3; ++r) {
-          // Later stages need only its forwards; earlier stages need all its backwards.
-          const bool may_be_done = r > bad && last_forward < call;
+          const bool is_last_step_of_chunk = schedule.chunks > 1;
+          const bool may_be_done =
+              call > last_needed || is_last_step_of_chunk || (r > bad && last_forward < call);
           if (r == bad || (may_be_done && !ranks.code(r))) continue;
           EXPECT_EQ(ranks.code(r), errc::peer_lost) << ranks.text(r);
           EXPECT_EQ(ranks.why(r).peer, bad);
@@ -72,41 +82,101 @@ TEST(Pipeline, ThrowingStageEndsAllRanks) {
 }
 
 TEST(Pipeline, CancellingBlockedStageEndsAllRanks) {
-  job ranks(3, small_pieces());
-  stage_list all = make_stages(3, 4, 200);
-  all[1] = std::make_unique<bad_stage>(bad_stage::fault::sticks, 3, 1, 3, 4);
-  ranks.start([&](int r) {
-    asio::awaitable<void> run = run_pipeline(ranks.world(r), pipeline_kind::one_f_one_b, 4,
-                                             *all[static_cast<std::size_t>(r)]);
-    if (r != 1) return run;
-    return with_deadline(std::chrono::milliseconds(5), std::move(run), "a short try");
-  });
-  ASSERT_TRUE(ranks.finish());
-  EXPECT_EQ(ranks.code(1), errc::timed_out) << ranks.text(1);
-  for (const int r : {0, 2}) {
-    EXPECT_EQ(ranks.code(r), errc::message_cancelled) << ranks.text(r);
-    EXPECT_EQ(ranks.why(r).peer, 1);
+  for (const pipeline_shape& shape : shapes_of(3, 4, 2)) {
+    SCOPED_TRACE(text_of(shape));
+    const pipeline_schedule schedule = make_schedule(shape);
+    job ranks(3, small_pieces());
+    stage_list all = make_stages(schedule, 200);
+    all[1] = std::make_unique<bad_stage>(bad_stage::fault::sticks, 3, 1, schedule);
+    ranks.start([&](int r) {
+      asio::awaitable<void> run =
+          run_pipeline(ranks.world(r), schedule, *all[static_cast<std::size_t>(r)]);
+      if (r != 1) return run;
+      return with_deadline(std::chrono::milliseconds(5), std::move(run), "a short try");
+    });
+    ASSERT_TRUE(ranks.finish());
+    EXPECT_EQ(ranks.code(1), errc::timed_out) << ranks.text(1);
+    for (const int r : {0, 2}) {
+      EXPECT_EQ(ranks.code(r), errc::message_cancelled) << ranks.text(r);
+      EXPECT_EQ(ranks.why(r).peer, 1);
+    }
   }
 }
 
 TEST(Pipeline, DifferentActivationSizesFail) {
+  const pipeline_schedule schedule =
+      make_schedule({.kind = pipeline_kind::gpipe, .ranks = 2, .micro_batches = 3});
   for (const std::size_t length : {std::size_t{10}, std::size_t{1000}}) {
     job ranks(2, small_pieces());
     stage_list all;
-    all.push_back(std::make_unique<integer_stage>(0, 2, 3, 100));
-    all.push_back(std::make_unique<integer_stage>(1, 2, 3, length));
+    all.push_back(std::make_unique<integer_stage>(0, schedule, 100));
+    all.push_back(std::make_unique<integer_stage>(1, schedule, length));
     ASSERT_NE(ranks.run([&](int r) {
-      return run_pipeline(ranks.world(r), pipeline_kind::gpipe, 3,
-                          *all[static_cast<std::size_t>(r)]);
+      return run_pipeline(ranks.world(r), schedule, *all[static_cast<std::size_t>(r)]);
     }),
               "hangs");
     for (int r = 0; r < 2; ++r) EXPECT_EQ(ranks.code(r), errc::call_mismatch) << ranks.text(r);
   }
 }
 
+TEST(Pipeline, DifferentSchedulesFail) {
+  for (const pipeline_kind other :
+       {pipeline_kind::gpipe, pipeline_kind::zb_h1, pipeline_kind::interleaved}) {
+    for (const int micro_batches : {4, 5}) {
+      SCOPED_TRACE(testing::Message() << name(other) << ", " << micro_batches);
+      const pipeline_schedule schedules[] = {
+          make_schedule({.ranks = 3, .micro_batches = 4}),
+          make_schedule({.kind = other, .ranks = 3, .micro_batches = micro_batches})};
+      job ranks(3, small_pieces());
+      std::vector<std::unique_ptr<integer_stage>> all;
+      for (int r = 0; r < 3; ++r) {
+        all.push_back(std::make_unique<integer_stage>(r, schedules[r == 2 ? 1 : 0], 100));
+      }
+      ASSERT_NE(ranks.run([&](int r) {
+        return run_pipeline(ranks.world(r), schedules[r == 2 ? 1 : 0],
+                            *all[static_cast<std::size_t>(r)]);
+      }),
+                "hangs");
+      for (int r = 0; r < 3; ++r) EXPECT_EQ(ranks.code(r), errc::call_mismatch) << ranks.text(r);
+      EXPECT_NE(ranks.text(2).find("different pipeline schedules"), std::string::npos)
+          << ranks.text(2);
+    }
+  }
+}
+
+/// Chunks whose messages differ in length.
+class uneven_chunks final : public integer_stage {
+ public:
+  using integer_stage::integer_stage;
+  std::size_t input_bytes(int chunk) const override { return chunk == 0 ? 8 : 16; }
+};
+
+TEST(Pipeline, RefusesInvalidSchedules) {
+  job ranks(1);
+  const pipeline_schedule good = make_schedule({.kind = pipeline_kind::zb_v, .micro_batches = 2});
+  integer_stage work(0, good, 10);
+  uneven_chunks uneven(0, good, 1);
+  const auto text_of_run = [&](const pipeline_schedule& all, pipeline_stage& stage) {
+    EXPECT_NE(ranks.run([&](int) { return run_pipeline(ranks.world(0), all, stage); }), "hangs");
+    EXPECT_EQ(ranks.code(0), errc::bad_input) << ranks.text(0);
+    return ranks.text(0);
+  };
+  pipeline_schedule bad = good;
+  std::swap(bad.ranks[0][0], bad.ranks[0][1]);
+  EXPECT_NE(text_of_run(bad, work).find("micro-batch"), std::string::npos);
+  bad = good;
+  bad.ranks.push_back(bad.ranks[0]);
+  EXPECT_NE(text_of_run(bad, work).find("a schedule of 2 ranks in a group of 1"),
+            std::string::npos);
+  EXPECT_NE(text_of_run(good, uneven).find("8 bytes from chunk 0, 16 into chunk 1"),
+            std::string::npos);
+  ASSERT_EQ(ranks.run([&](int) { return run_pipeline(ranks.world(0), good, work); }), "")
+      << "refusals end no communicator";
+}
+
 TEST(Pipeline, RefusesInvalidArguments) {
   job ranks(1);
-  integer_stage work(0, 1, 4, 10);
+  integer_stage work(0, make_schedule({.micro_batches = 4}), 10);
   const auto run = [&](int) {
     return run_pipeline(ranks.world(0), pipeline_kind::gpipe, -1, work);
   };
@@ -116,19 +186,22 @@ TEST(Pipeline, RefusesInvalidArguments) {
 
 /// Stopping the program in any stage or transfer must not leak or access memory late.
 TEST(Pipeline, StoppingAfterAnyStepIsSafe) {
-  for (const pipeline_kind kind : both_kinds) {
+  for (const pipeline_shape& shape : shapes_of(3, 3, 2)) {
+    SCOPED_TRACE(text_of(shape));
+    const pipeline_schedule schedule = make_schedule(shape);
+    const int calls = static_cast<int>(schedule.ranks[1].size()) + 1;
     bool ended = false;
     for (int steps = 0; !ended; ++steps) {
       ASSERT_LT(steps, 10000);
-      stage_list all = make_stages(3, 3, 200);
-      all[1] = std::make_unique<bad_stage>(bad_stage::fault::sticks, steps % 7, 1, 3, 3);
+      stage_list all = make_stages(schedule, 200);
+      all[1] = std::make_unique<bad_stage>(bad_stage::fault::sticks, steps % calls, 1, schedule);
       job ranks(3, small_pieces());
       ranks.start([&](int r) {
-        return run_pipeline(ranks.world(r), kind, 3, *all[static_cast<std::size_t>(r)]);
+        return run_pipeline(ranks.world(r), schedule, *all[static_cast<std::size_t>(r)]);
       });
       int left = steps;
       while (left > 0 && ranks.context.poll_one() > 0) --left;
-      ended = left > 0 && steps % 7 == 6;
+      ended = left > 0 && steps % calls == calls - 1;
     }
   }
 }

@@ -95,6 +95,26 @@ TEST_P(bits, match_in_one_process_and_any_pipeline) {
   EXPECT_NE(bits_of(common + " --ranks 2 --seed 2"), alone) << "the comparison can fail";
 }
 
+TEST_P(bits, match_with_every_schedule) {
+  const std::string common =
+      std::string("--steps 4 --batch 10 --micro-batches 5 --no-reference --model ") + GetParam();
+  const std::string alone = bits_of(common + " --ranks 1");
+  ASSERT_EQ(std::count(alone.begin(), alone.end(), 'p'), 4) << alone;
+  for (const char* schedule :
+       {"gpipe", "one_f_one_b", "interleaved", "zb_h1", "zb_v", "v_uneven"}) {
+    const std::string with = common + " --schedule " + schedule;
+    const std::string record = record_of(with + " --ranks 2");
+    EXPECT_EQ(member(record, "loss_bits"), alone) << schedule;
+    EXPECT_EQ(member(record, "schedule"), std::string("\"") + schedule + "\",");
+    EXPECT_GT(std::atof(member(record, "bubble_predicted").c_str()), 0) << schedule;
+    EXPECT_GT(std::atof(member(record, "bubble_measured").c_str()), 0) << schedule;
+    EXPECT_EQ(bits_of(with + " --ranks 1"), alone) << schedule;
+  }
+  EXPECT_EQ(bits_of(common + " --ranks 2 --schedule interleaved --chunks 1"), alone);
+  EXPECT_EQ(bits_of(common + " --ranks 1 --schedule interleaved --chunks 4"), alone);
+  EXPECT_EQ(bits_of(common + " --ranks 4 --stages 4 --schedule zb_h1"), alone);
+}
+
 TEST_P(bits, with_replicas_runs_repeat_and_agree_with_one_process) {
   const std::string options =
       std::string("--steps 20 --batch 8 --micro-batches 2 --model ") + GetParam();
@@ -102,12 +122,23 @@ TEST_P(bits, with_replicas_runs_repeat_and_agree_with_one_process) {
   EXPECT_LT(std::atof(member(first, "largest_relative_difference").c_str()), 1e-5);
   EXPECT_EQ(member(record_of(options + " --no-reference"), "loss_bits"),
             member(first, "loss_bits"));
-  const std::string gpipe = record_of(options + " --no-reference --schedule gpipe");
-  EXPECT_EQ(member(gpipe, "loss_bits"), member(first, "loss_bits"));
+  for (const char* schedule : {"gpipe", "zb_v"}) {
+    const std::string other = record_of(options + " --no-reference --schedule " + schedule);
+    EXPECT_EQ(member(other, "loss_bits"), member(first, "loss_bits")) << schedule;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(of, bits, testing::Values("llama-tiny", "qwen2-tiny"),
                          [](const auto& one) { return std::string(one.param, 5); });
+
+TEST_F(train, uneven_stages_give_same_bits) {
+  // A model deep enough for four stages of two chunks.
+  const std::string common =
+      "--steps 2 --batch 4 --micro-batches 4 --sequence 16 --no-reference --model llama-medium";
+  const std::string alone = bits_of(common + " --ranks 1");
+  EXPECT_EQ(bits_of(common + " --ranks 2 --split 1,3,2,2 --schedule v_uneven"), alone);
+  EXPECT_EQ(bits_of(common + " --ranks 4 --stages 4 --schedule zb_v"), alone);
+}
 
 TEST_F(train, loss_decreases_and_report_is_written) {
   child run(command("--model llama-tiny --steps 60"));
@@ -278,6 +309,9 @@ TEST_F(train, bad_input_is_refused_before_a_rank_starts) {
   expect_refused("--data " + (folder_ / "short").string(), 1, "too few for one sequence");
   expect_refused("--stages 3", 2, "4 ranks do not divide into 3 stages; choose --stages 1, 2, 4");
   expect_refused("--split 1,2", 2, "--split 1,2 adds up to 3 layers");
+  expect_refused("--schedule zb_v --chunks 3", 2, "--chunks 3: zb_v has 2 of each rank");
+  expect_refused("--schedule zb_v --stages 4 --model llama-tiny", 2,
+                 "4 stages of 2 chunks cannot share 4 layers");
   expect_refused("--batch 6", 2, "does not divide into 2 replicas x 4 micro-batches");
   expect_refused("--model lama-small", 2, "llama-small");
   expect_refused("--modle llama-small", 2, "--model");

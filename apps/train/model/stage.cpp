@@ -72,6 +72,7 @@ void basic_stage<Scalar>::begin_step(std::int64_t batch_tokens) {
   for (slot<Scalar>& slot : s.slots) slot.micro_batch = unused;
   s.gradient_scale = 1 / static_cast<double>(batch_tokens);
   s.next_backward = 0;
+  s.next_weights = 0;
   s.finished = false;
 }
 
@@ -110,23 +111,39 @@ void basic_stage<Scalar>::backward(int micro_batch, std::span<const Scalar> grad
   state& s = *state_;
   require_size(gradient_out.size(), s.last ? 0 : activations(), "gradient of outgoing activations");
   require_size(gradient_in.size(), s.first ? 0 : activations(), "gradient of incoming activations");
-  if (micro_batch != s.next_backward || s.slot_of(micro_batch).micro_batch != micro_batch)
-    throw std::logic_error("stage: backward of micro-batch " + std::to_string(micro_batch) +
-                           ", but " + std::to_string(s.next_backward) +
-                           " is next, after its forward");
+  if (s.next_weights != s.next_backward)
+    throw std::logic_error("stage: backward before the weight part of micro-batch " +
+                           std::to_string(s.next_weights));
+  s.backward(micro_batch, gradient_out, gradient_in, false);
+  s.slot_of(micro_batch).micro_batch = unused;
+  ++s.next_weights;
+}
+
+template <class Scalar>
+void basic_stage<Scalar>::backward_input(int micro_batch, std::span<const Scalar> gradient_out,
+                                         std::span<Scalar> gradient_in) {
+  state& s = *state_;
+  require_size(gradient_out.size(), s.last ? 0 : activations(), "gradient of outgoing activations");
+  require_size(gradient_in.size(), s.first ? 0 : activations(), "gradient of incoming activations");
+  if (!s.options.splits_backward)
+    throw std::logic_error("stage: it was made without split backwards");
+  s.backward(micro_batch, gradient_out, gradient_in, true);
+}
+
+template <class Scalar>
+void basic_stage<Scalar>::backward_weights(int micro_batch) {
+  state& s = *state_;
+  if (micro_batch != s.next_weights || micro_batch >= s.next_backward)
+    throw std::logic_error("stage: weight part of micro-batch " + std::to_string(micro_batch) +
+                           ", but " + std::to_string(s.next_weights) +
+                           " is next, after its input part");
   slot<Scalar>& slot = s.slot_of(micro_batch);
-  if (s.last)
-    s.head_backward(slot);
-  else
-    std::copy(gradient_out.begin(), gradient_out.end(), s.work.residual_gradient.data());
+  if (s.last) s.head_backward_weights(slot);
   for (std::size_t layer = s.layers.size(); layer-- > 0;)
-    layer_backward(s.shape, s.layers[layer], slot.layers[layer], s.work);
-  if (s.first)
-    s.embed_backward(slot.tokens);
-  else
-    std::copy_n(s.work.residual_gradient.data(), activations(), gradient_in.begin());
+    layer_backward_weights(s.shape, s.layers[layer], slot.layers[layer], slot.pending[layer],
+                           s.work);
   slot.micro_batch = unused;
-  ++s.next_backward;
+  ++s.next_weights;
 }
 
 template <class Scalar>

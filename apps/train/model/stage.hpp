@@ -15,9 +15,10 @@ struct stage_options {
   int first_layer = 0;
   int last_layer = 0;  ///< one past the last: the stage is [first_layer, last_layer)
   std::uint64_t seed = 1;
-  int sequences = 1;        ///< per micro-batch
-  int sequence_length = 0;  ///< 0: the model's default
-  int stash = 1;            ///< maximum of micro-batches between forward and backward
+  int sequences = 1;             ///< per micro-batch
+  int sequence_length = 0;       ///< 0: the model's default
+  int stash = 1;                 ///< maximum of micro-batches between forward and backward
+  bool splits_backward = false;  ///< keeps memory for weight parts that come later
 };
 
 /// One tensor of a stage. For a tied embedding, `gradient` is the part from this stage's use of it.
@@ -79,6 +80,13 @@ class basic_stage {
   /// ones (empty on the first).
   void backward(int micro_batch, std::span<const Scalar> gradient_out = {},
                 std::span<Scalar> gradient_in = {});
+
+  /// The same in two parts, with the same bits. The input part fills `gradient_in`; the weight part
+  /// adds to most gradients and frees the stash. Weight parts come in the order 0, 1, 2... as well,
+  /// and a whole backward after those of all earlier micro-batches.
+  void backward_input(int micro_batch, std::span<const Scalar> gradient_out = {},
+                      std::span<Scalar> gradient_in = {});
+  void backward_weights(int micro_batch);
 
   const std::vector<parameter<Scalar>>& parameters() const;
   /// All values, and all gradients, each in one contiguous array (for buckets); tensors are padded

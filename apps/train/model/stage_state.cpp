@@ -103,7 +103,10 @@ void basic_stage<Scalar>::state::make_slots() {
   for (int s = 0; s < options.stash; ++s) {
     slot<Scalar> made;
     if (first) made.tokens.resize(tokens);
-    for (std::size_t layer = 0; layer < layers.size(); ++layer) made.layers.emplace_back(shape);
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+      made.layers.emplace_back(shape);
+      if (options.splits_backward) made.pending.emplace_back(shape);
+    }
     if (last) {
       made.normed = aligned_array<Scalar>(work.residual.size());
       made.inverse = aligned_array<Scalar>(tokens);
@@ -142,14 +145,43 @@ double basic_stage<Scalar>::state::head(slot<Scalar>& slot, std::span<const std:
 
 template <class Scalar>
 void basic_stage<Scalar>::state::head_backward(slot<Scalar>& slot) {
-  kernels::rms_norm_recompute<Scalar>(shape.tokens, shape.dim, slot.normed.data(), final_norm.value,
-                                      work.input.data());
-  project_backward<Scalar>(shape.tokens, shape.dim, vocabulary, work.input.data(), head_matrix, {},
-                           slot.logit_gradient.data(), false, work.input_gradient.data());
+  project_backward_input<Scalar>(shape.tokens, shape.dim, vocabulary, head_matrix,
+                                 slot.logit_gradient.data(), false, work.input_gradient.data());
   work.residual_gradient.clear();
   kernels::rms_norm_backward<Scalar>(shape.tokens, shape.dim, work.input_gradient.data(),
                                      slot.normed.data(), slot.inverse.data(), final_norm.value,
                                      work.residual_gradient.data(), final_norm.gradient);
+}
+
+template <class Scalar>
+void basic_stage<Scalar>::state::head_backward_weights(slot<Scalar>& slot) {
+  kernels::rms_norm_recompute<Scalar>(shape.tokens, shape.dim, slot.normed.data(), final_norm.value,
+                                      work.input.data());
+  project_backward_weights<Scalar>(shape.tokens, shape.dim, vocabulary, work.input.data(),
+                                   head_matrix, {}, slot.logit_gradient.data());
+}
+
+template <class Scalar>
+void basic_stage<Scalar>::state::backward(int micro_batch, std::span<const Scalar> gradient_out,
+                                          std::span<Scalar> gradient_in, bool splits) {
+  slot<Scalar>& slot = slot_of(micro_batch);
+  if (micro_batch != next_backward || slot.micro_batch != micro_batch)
+    throw std::logic_error("stage: backward of micro-batch " + std::to_string(micro_batch) +
+                           ", but " + std::to_string(next_backward) +
+                           " is next, after its forward");
+  if (last && !splits) head_backward_weights(slot);
+  if (last)
+    head_backward(slot);
+  else
+    std::copy(gradient_out.begin(), gradient_out.end(), work.residual_gradient.data());
+  for (std::size_t layer = layers.size(); layer-- > 0;)
+    layer_backward(shape, layers[layer], slot.layers[layer], work,
+                   splits ? &slot.pending[layer] : nullptr);
+  if (first)
+    embed_backward(slot.tokens);
+  else
+    std::copy_n(work.residual_gradient.data(), work.residual.size(), gradient_in.begin());
+  ++next_backward;
 }
 
 template struct basic_stage<float>::state;

@@ -14,7 +14,8 @@ struct slot {
   int micro_batch = unused;
   std::vector<std::uint8_t> tokens;  ///< first stage
   std::vector<layer_stash<Scalar>> layers;
-  aligned_array<Scalar> normed, inverse;  ///< last stage: output of the final norm
+  std::vector<layer_gradients<Scalar>> pending;  ///< by layer; empty unless backwards are split
+  aligned_array<Scalar> normed, inverse;         ///< last stage: output of the final norm
   aligned_array<Scalar> logit_gradient;
 };
 
@@ -34,6 +35,10 @@ struct basic_stage<Scalar>::state {
   void embed_backward(std::span<const std::uint8_t> tokens);
   double head(slot<Scalar>& slot, std::span<const std::uint8_t> targets);
   void head_backward(slot<Scalar>& slot);
+  void head_backward_weights(slot<Scalar>& slot);
+  /// Both parts, or the input part only.
+  void backward(int micro_batch, std::span<const Scalar> gradient_out,
+                std::span<Scalar> gradient_in, bool splits);
 
   model_config config;
   stage_options options;
@@ -53,6 +58,7 @@ struct basic_stage<Scalar>::state {
 
   double gradient_scale = 0;  ///< 1 / tokens of the batch; 0 before the first step
   int next_backward = 0;
+  int next_weights = 0;
   bool finished = false;
 };
 

@@ -1,69 +1,14 @@
-/// Pipelines and their schedules.
+/// Pipelines: the stages of a model on several ranks.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <tandem/communicator.hpp>
-#include <vector>
+#include <tandem/pipeline_schedule.hpp>
 
 #pragma GCC visibility push(default)
 
 namespace tandem {
-
-/// The order in which a pipeline stage computes its micro-batches.
-/// gpipe: all forwards, then all backwards (Huang et al. 2019, GPipe), but with the backwards in
-/// micro-batch order as well. one_f_one_b: as many forwards as there are later stages, then one
-/// forward and one backward alternately, then the remaining backwards (Narayanan et al. 2019,
-/// PipeDream; 2021, Megatron-LM): the same time with fewer stashed micro-batches.
-enum class pipeline_kind : std::uint8_t { gpipe, one_f_one_b };
-/// "gpipe" or "one_f_one_b".
-std::string_view name(pipeline_kind kind) noexcept;
-
-/// One computation of a stage.
-struct pipeline_step {
-  /// The direction of the computation.
-  enum kind : std::uint8_t { forward, backward };
-  kind what = forward;
-  int micro_batch = 0;
-
-  bool operator==(const pipeline_step&) const = default;
-};
-
-/// The steps of one stage, in order.
-using pipeline_schedule = std::vector<pipeline_step>;
-
-/// The maximum of messages in flight between two neighbours in one direction in `run_pipeline`: two
-/// buffers at each end.
-inline constexpr int pipeline_buffers = 4;
-
-/// Both kinds compute forwards and backwards in the order 0, 1, 2..., so that gradients are summed
-/// in the same order for any number of stages and either kind.
-/// @pre 0 <= stage < stages, micro_batches >= 0.
-pipeline_schedule make_schedule(pipeline_kind kind, int stage, int stages, int micro_batches);
-/// The schedules of all stages, by stage.
-std::vector<pipeline_schedule> make_schedules(pipeline_kind kind, int stages, int micro_batches);
-
-/// The result of simulating a set of schedules.
-struct schedule_check {
-  std::string problem;          ///< empty: every stage completed
-  std::vector<int> peak_stash;  ///< by stage: maximum of micro-batches between the end of their
-                                ///< forward and the end of their backward
-  std::vector<std::vector<int>>
-      begin_slots;  ///< by stage and step, for the steps that ran; every step lasts one slot
-  int slots = 0;    ///< until the last stage has completed
-};
-
-/// Simulates the schedules of all stages together as `run_pipeline` would run them, with messages
-/// that take no time: a step waits for its input, and for a free output buffer while `buffers`
-/// messages are in flight to that neighbour. Finds steps that are missing, repeated or out of
-/// order, and deadlocks between stages.
-schedule_check check(const std::vector<pipeline_schedule>& stages, int buffers = pipeline_buffers);
-
-/// All stages as a grid, a line per stage and a column per slot: F0 F1 .. B0. Ends with the problem
-/// that `check` found, if any.
-std::string print(const std::vector<pipeline_schedule>& stages);
 
 /// The computation of one rank of a pipeline. The runner awaits its calls one at a time on the
 /// communicator's executor; transfers progress while they are suspended, so run long computations
@@ -71,26 +16,43 @@ std::string print(const std::vector<pipeline_schedule>& stages);
 ///
 ///   co_await asio::co_spawn(pool, compute(...), asio::use_awaitable);
 ///
-/// A view is valid until the call's awaitable completes; the stage must save what backward needs.
-/// Host memory.
+/// A view is valid until the call's awaitable completes, and on a device no work of the call may
+/// access it later; the stage must save what the backward needs. `step` says which chunk and
+/// micro-batch a call is for.
 class pipeline_stage {
  public:
   virtual ~pipeline_stage() = default;
-  /// Bytes of one micro-batch's activations, from the previous stage and to the next one; gradients
-  /// have the same length. Not called if there is no such neighbour. output_bytes of a stage equals
-  /// input_bytes of the next one.
-  virtual std::size_t input_bytes() const = 0;
-  virtual std::size_t output_bytes() const = 0;
+  /// Bytes of one micro-batch's activations, from the previous stage into the chunk and from it to
+  /// the next one; gradients have the same length. Not called if there is no such stage.
+  /// output_bytes of a stage equals input_bytes of the next one.
+  virtual std::size_t input_bytes(int chunk) const = 0;
+  virtual std::size_t output_bytes(int chunk) const = 0;
+  /// The memory of the buffers that it is given: kind and device of this view count. Host memory
+  /// by default.
+  virtual const_view memory() const { return {}; }
   /// `in` is empty on the first stage, `out` on the last.
-  virtual asio::awaitable<void> forward(int micro_batch, const_view in, mutable_view out) = 0;
-  /// `grad_out` is empty on the last stage, `grad_in` on the first.
-  virtual asio::awaitable<void> backward(int micro_batch, const_view grad_out,
+  virtual asio::awaitable<void> forward(pipeline_step step, const_view in, mutable_view out) = 0;
+  /// Both parts. `grad_out` is empty on the last stage, `grad_in` on the first.
+  virtual asio::awaitable<void> backward(pipeline_step step, const_view grad_out,
                                          mutable_view grad_in) = 0;
+  /// The input part only, after which `grad_in` is sent; the stage saves what the weight part
+  /// needs. By default the whole backward, so that every stage runs with every schedule.
+  virtual asio::awaitable<void> backward_input(pipeline_step step, const_view grad_out,
+                                               mutable_view grad_in);
+  /// The weight part. By default nothing.
+  virtual asio::awaitable<void> backward_weights(pipeline_step step);
 };
 
 /// The activities of a pipeline rank. `recv`: it waits for an input; `send`: it waits for a buffer
 /// that is still being sent, or at the end for the last sends.
-enum class pipeline_activity : std::uint8_t { forward, backward, recv, send };
+enum class pipeline_activity : std::uint8_t {
+  forward,
+  backward,
+  backward_input,
+  backward_weights,
+  recv,
+  send
+};
 
 /// Records the time of each activity on the communicator's executor, when the activity ends;
 /// activities never overlap. Transfers concurrent with the computation are not reported. Must not
@@ -98,26 +60,41 @@ enum class pipeline_activity : std::uint8_t { forward, backward, recv, send };
 class pipeline_observer {
  public:
   using time_point = std::chrono::steady_clock::time_point;
+  /// What, for which micro-batch of which chunk, and when.
+  struct entry {
+    pipeline_activity what;
+    int micro_batch;
+    int chunk;
+    time_point begin, end;
+  };
   virtual ~pipeline_observer() = default;
-  virtual void record(pipeline_activity what, int micro_batch, time_point begin,
-                      time_point end) = 0;
+  virtual void record(const entry& done) = 0;
 };
 
-/// Runs one rank's stage of a pipeline (its rank in `stages`) over all micro-batches of a step, in
-/// the order of `make_schedule`. All ranks of `stages` call it with the same kind and count.
+/// Runs one rank's stages of a pipeline (its rank in `group`) over all micro-batches of a training
+/// step, in the order of the schedule. All ranks of `group` call it with the same schedule.
 ///
-/// Activations and gradients travel on separate flows. Two receives are posted ahead in each
-/// direction, and two results may be in flight while the next is computed: at most
-/// 4 (input_bytes + output_bytes) of memory, which the communicator keeps for the next call.
+/// Activations and gradients of each chunk travel on flows of their own. Two receives are posted
+/// ahead on each, and two results may be in flight while the next is computed: 4 (input_bytes +
+/// output_bytes) of memory for each chunk, on the stage's device, which the communicator keeps for
+/// the next call. Between two chunks of one rank nothing is copied. No schedule that `check`
+/// accepts can deadlock, as it simulates these buffers.
+///
+/// Costs one simulation of the schedule (`check`) for each call.
 ///
 /// @par Errors  As under communicator, Failure; a stage's exception is rethrown unchanged on this
 ///   rank and ends every other rank with `errc::peer_lost` and its text. A failed transfer is
-///   thrown after the current call of the stage has ended. `errc::bad_input`: micro_batches < 0, or
-///   a pipeline is already in progress on this communicator. `errc::call_mismatch`: neighbours
-///   disagree on a length.
+///   thrown after the current call of the stage has ended. `errc::bad_input`: `check` finds a
+///   problem, which the error names, the schedule is not for as many ranks as the group has, or a
+///   pipeline is already in progress on this communicator. `errc::call_mismatch`: neighbours
+///   disagree on a length or have different schedules; a rank whose schedule has no micro-batches
+///   at all ends before it could notice, and the others at their deadline.
 /// @par Cancellation  Terminal, passed on to the stage's call; ends the communicator. Completes
 ///   only when neither the stage nor a transfer is in progress.
-asio::awaitable<void> run_pipeline(communicator& stages, pipeline_kind kind, int micro_batches,
+asio::awaitable<void> run_pipeline(communicator& group, const pipeline_schedule& all,
+                                   pipeline_stage& work, pipeline_observer* observer = nullptr);
+/// The same with the schedule that the kind has for stages of equal costs, and its usual chunks.
+asio::awaitable<void> run_pipeline(communicator& group, pipeline_kind kind, int micro_batches,
                                    pipeline_stage& work, pipeline_observer* observer = nullptr);
 
 }  // namespace tandem

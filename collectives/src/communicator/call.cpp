@@ -23,6 +23,16 @@ void call::reserve(std::size_t bytes, device_queue* on) {
   scratch_ = on == nullptr ? buffer(bytes) : buffer(bytes, on->on().kind(), on->on().device());
 }
 
+std::span<transfer> call::reserve_transfers(std::size_t count) {
+  if (count <= transfers.size()) {
+    io.use(transfers);
+    return transfers;
+  }
+  if (more_transfers_.size() < count) more_transfers_ = std::vector<transfer>(count);
+  io.use(more_transfers_);
+  return more_transfers_;
+}
+
 void call::at(const char* part, int step, int steps) noexcept {
   part_ = part;
   step_ = step;
@@ -114,7 +124,10 @@ call::failure_report call::classify_failure(std::exception_ptr failure) const {
     const transfer* const met = io.failed();
     if (code == errc::call_mismatch && met != nullptr && met->result == errc::call_mismatch) {
       const call& called = parent_ != nullptr ? *parent_ : *this;
-      c.detail = called.in->difference(called.number_, met->peer_signature, met->path.peer);
+      c.detail = kind_ == kind::pipeline
+                     ? fmt::format("ranks {} and {} have different pipeline schedules", mine,
+                                   met->path.peer)
+                     : called.in->difference(called.number_, met->peer_signature, met->path.peer);
     }
     if (code == errc::message_truncated) {
       code = errc::call_mismatch;
@@ -138,6 +151,7 @@ lease::lease(std::shared_ptr<group> in, const char* name, std::size_t scratch_by
   call_->in = in_.get();
   call_->name = name;
   call_->rewrites = false;
+  call_->reserve_transfers(0);
 }
 
 lease::lease(std::shared_ptr<group> in, const call_record& what, std::size_t scratch_bytes,

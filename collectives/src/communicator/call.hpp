@@ -2,9 +2,11 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <tandem/detail/flight.hpp>
 #include <tandem/memory.hpp>
+#include <vector>
 
 #include "board_access.hpp"
 #include "call_record.hpp"
@@ -31,6 +33,9 @@ class call {
   std::size_t scratch_bytes(const device_queue* on) const noexcept;
   /// Ensures that many bytes of scratch memory there.
   void reserve(std::size_t bytes, device_queue* on);
+
+  /// At least that many transfers for this call: `transfers`, or more of its own. @pre idle
+  std::span<transfer> reserve_transfers(std::size_t count);
 
   /// The queue for its copies and reductions; null for host memory, where they are done
   /// immediately.
@@ -78,12 +83,13 @@ class call {
   std::string phase(const std::string& inner) const;
 
  public:
-  std::array<transfer, transfer_count> transfers;
+  std::array<transfer, transfer_count> transfers;  ///< of a call that reserves no others
   flight io;
   board_access board_io;
 
  private:
   buffer scratch_;
+  std::vector<transfer> more_transfers_;
   device_queue* queue_ = nullptr;
   const char* part_ = "";
   int step_ = 0;

@@ -5,183 +5,232 @@
 #include <utility>
 
 #include "communicator/call.hpp"
+#include "pipeline/buffers.hpp"
 
 namespace tandem {
 namespace {
 
 using detail::call;
+using detail::chunk_buffers;
+using detail::message_ring;
 using detail::transfer;
 using clock = std::chrono::steady_clock;
 
-constexpr int buffers_each = 2;
-static_assert(pipeline_buffers == 2 * buffers_each);
-constexpr std::size_t alignment = 64;
+const message_ring no_messages;
 
-std::size_t padded(std::size_t bytes) {
-  return (bytes + alignment - 1) / alignment * alignment;
+/// What one rank needs of a schedule.
+struct rank_schedule {
+  pipeline_placement placement;
+  int chunks;
+  int micro_batches;
+  pipeline_steps steps;
+  std::uint64_t hash;  ///< of all ranks
+};
+
+pipeline_activity activity_of(pipeline_step::kind what) {
+  switch (what) {
+    case pipeline_step::forward:
+      return pipeline_activity::forward;
+    case pipeline_step::backward:
+      return pipeline_activity::backward;
+    case pipeline_step::backward_input:
+      return pipeline_activity::backward_input;
+    case pipeline_step::backward_weights:
+      break;
+  }
+  return pipeline_activity::backward_weights;
 }
 
-/// One direction to or from a neighbour, with two buffers used alternately. Without a neighbour it
-/// is always ready and empty.
-struct buffer_pair {
-  detail::peer_channel path;
-  flow_id flow = 0;
-  transfer* transfers = nullptr;
-  std::byte* memory = nullptr;
-  std::size_t bytes = 0;  ///< per message
-
-  bool exists() const { return path.on != nullptr; }
-  /// @pre micro_batch >= -buffers_each: the first uses of a buffer query the micro-batch before.
-  transfer& at(int micro_batch) const {
-    return transfers[(micro_batch + buffers_each) % buffers_each];
+const char* phase_of(pipeline_step::kind what) {
+  switch (what) {
+    case pipeline_step::forward:
+      return "forward of micro-batch";
+    case pipeline_step::backward:
+      return "backward of micro-batch";
+    case pipeline_step::backward_input:
+      return "backward input part of micro-batch";
+    case pipeline_step::backward_weights:
+      break;
   }
-  mutable_view view(int micro_batch) const {
-    if (!exists()) return {};
-    const auto turn = static_cast<std::size_t>(micro_batch % buffers_each);
-    return {memory + turn * padded(bytes), bytes};
-  }
-};
+  return "backward weight part of micro-batch";
+}
 
 class runner {
  public:
-  runner(call& c, int micro_batches, pipeline_stage& work, pipeline_observer* observer)
-      : call_(c), micro_batches_(micro_batches), work_(work), observer_(observer) {}
+  runner(call& c, rank_schedule own, pipeline_stage& work, pipeline_observer* observer)
+      : call_(c), own_(std::move(own)), work_(work), observer_(observer) {}
 
-  static std::size_t scratch_bytes(const detail::group& g, const pipeline_stage& work) {
-    const std::size_t in = g.rank() > 0 ? padded(work.input_bytes()) : 0;
-    const std::size_t out = g.rank() + 1 < g.size() ? padded(work.output_bytes()) : 0;
-    return pipeline_buffers * (in + out);
-  }
-
-  asio::awaitable<void> run(pipeline_kind kind);
+  asio::awaitable<void> run();
 
  private:
-  enum path : std::uint32_t { activations = 0, gradients = 1 };
-
   asio::awaitable<void> connect();
-  void assign_buffers();
-  asio::awaitable<void> run_call(pipeline_step step);
-  asio::awaitable<void> wait(transfer& t, pipeline_activity why, int micro_batch);
-  asio::awaitable<void> until_sent(const buffer_pair& to, int micro_batch);
-  void receive(const buffer_pair& from, int micro_batch);
-  void report(pipeline_activity what, int micro_batch, clock::time_point begin) const {
-    if (observer_ != nullptr) observer_->record(what, micro_batch, begin, clock::now());
+  asio::awaitable<void> run_step(pipeline_step step);
+  asio::awaitable<void> compute(pipeline_step step, const_view in, mutable_view out);
+  asio::awaitable<void> wait(transfer& t, pipeline_activity why, pipeline_step step);
+  asio::awaitable<void> until_sent(const message_ring& to, pipeline_step step, int micro_batch);
+  void receive(const message_ring& from, int micro_batch);
+  void report(pipeline_activity what, pipeline_step step, clock::time_point begin) const {
+    if (observer_ != nullptr)
+      observer_->record({what, step.micro_batch, step.chunk, begin, clock::now()});
   }
 
   call& call_;
-  const int micro_batches_;
+  const rank_schedule own_;
   pipeline_stage& work_;
   pipeline_observer* const observer_;
-  buffer_pair activations_in_, activations_out_, gradients_in_, gradients_out_;
+  std::vector<chunk_buffers> chunks_;
 };
 
 asio::awaitable<void> runner::connect() {
   detail::group& g = *call_.in;
-  const int before = g.rank() - 1;
-  const int after = g.rank() + 1;
-  if (before >= 0 && !g.connected(before)) co_await g.connect(before);
-  if (after < g.size() && !g.connected(after)) co_await g.connect(after);
-}
-
-void runner::assign_buffers() {
-  const detail::group& g = *call_.in;
-  transfer* next = call_.transfers.data();
-  std::byte* memory = static_cast<std::byte*>(call_.scratch(0, 0).data);
-  const auto assign = [&](buffer_pair& to, const detail::peer_channel& neighbour, path what,
-                          std::size_t bytes) {
-    to = {neighbour, g.flow(detail::group::flow_class::pipeline, what), next, memory, bytes};
-    next += buffers_each;
-    memory += buffers_each * padded(bytes);
-  };
-  if (g.rank() > 0) {
-    const detail::peer_channel before = g.to(g.rank() - 1);
-    assign(activations_in_, before, activations, work_.input_bytes());
-    assign(gradients_out_, before, gradients, work_.input_bytes());
-  }
-  if (g.rank() + 1 < g.size()) {
-    const detail::peer_channel after = g.to(g.rank() + 1);
-    assign(activations_out_, after, activations, work_.output_bytes());
-    assign(gradients_in_, after, gradients, work_.output_bytes());
+  for (int chunk = 0; chunk < own_.chunks; ++chunk) {
+    const int stage = stage_of(own_.placement, {g.rank(), chunk}, g.size());
+    for (const int next_to_it : {stage - 1, stage + 1}) {
+      if (next_to_it < 0 || next_to_it == own_.chunks * g.size()) continue;
+      const int peer = location_of(own_.placement, next_to_it, g.size()).rank;
+      if (peer != g.rank() && !g.connected(peer)) co_await g.connect(peer);
+    }
   }
 }
 
-void runner::receive(const buffer_pair& from, int micro_batch) {
-  if (!from.exists() || micro_batch >= micro_batches_) return;
+void runner::receive(const message_ring& from, int micro_batch) {
+  if (!from.is_remote() || micro_batch >= own_.micro_batches) return;
   call_.io.recv(from.at(micro_batch), from.path, from.flow, from.view(micro_batch));
 }
 
-asio::awaitable<void> runner::wait(transfer& t, pipeline_activity why, int micro_batch) {
+asio::awaitable<void> runner::wait(transfer& t, pipeline_activity why, pipeline_step step) {
   const clock::time_point begin = clock::now();
   while (!call_.io.over(t)) co_await call_.io.until(t);
-  report(why, micro_batch, begin);
+  report(why, step, begin);
 }
 
-asio::awaitable<void> runner::until_sent(const buffer_pair& to, int micro_batch) {
-  if (!to.exists() || call_.io.over(to.at(micro_batch))) co_return;
-  co_await wait(to.at(micro_batch), pipeline_activity::send, micro_batch);
+asio::awaitable<void> runner::until_sent(const message_ring& to, pipeline_step step,
+                                         int micro_batch) {
+  if (micro_batch < 0 || !to.is_remote() || call_.io.over(to.at(micro_batch))) co_return;
+  step.micro_batch = micro_batch;
+  co_await wait(to.at(micro_batch), pipeline_activity::send, step);
 }
 
-asio::awaitable<void> runner::run_call(pipeline_step step) {
+asio::awaitable<void> runner::compute(pipeline_step step, const_view in, mutable_view out) {
+  switch (step.what) {
+    case pipeline_step::forward:
+      return work_.forward(step, in, out);
+    case pipeline_step::backward:
+      return work_.backward(step, in, out);
+    case pipeline_step::backward_input:
+      return work_.backward_input(step, in, out);
+    case pipeline_step::backward_weights:
+      break;
+  }
+  return work_.backward_weights(step);
+}
+
+asio::awaitable<void> runner::run_step(pipeline_step step) {
+  const bool has_messages = step.what != pipeline_step::backward_weights;
   const bool is_forward = step.what == pipeline_step::forward;
+  const chunk_buffers& chunk = chunks_[static_cast<std::size_t>(step.chunk)];
+  const message_ring& from = !has_messages ? no_messages
+                             : is_forward  ? chunk.activations_in
+                                           : chunk.gradients_in;
+  const message_ring& to = !has_messages ? no_messages
+                           : is_forward  ? chunk.activations_out
+                                         : chunk.gradients_out;
   const int m = step.micro_batch;
-  const buffer_pair& from = is_forward ? activations_in_ : gradients_in_;
-  const buffer_pair& to = is_forward ? activations_out_ : gradients_out_;
-  call_.at(is_forward ? "forward of micro-batch" : "backward of micro-batch", m);
-  if (from.exists() && !call_.io.over(from.at(m))) {
-    co_await wait(from.at(m), pipeline_activity::recv, m);
+  call_.at(phase_of(step.what), m);
+  if (from.is_remote() && !call_.io.over(from.at(m))) {
+    co_await wait(from.at(m), pipeline_activity::recv, step);
   }
   // The output buffer is free once the micro-batch that used it last has been sent.
-  co_await until_sent(to, m - buffers_each);
+  co_await until_sent(to, step, m - detail::buffers_each_end);
   const clock::time_point begin = clock::now();
-  const const_view in = from.view(m);
   const mutable_view out = to.view(m);
-  if (is_forward) {
-    co_await work_.forward(m, in, out);
-  } else {
-    co_await work_.backward(m, in, out);
-  }
-  report(is_forward ? pipeline_activity::forward : pipeline_activity::backward, m, begin);
-  receive(from, m + buffers_each);
-  if (to.exists()) call_.io.send(to.at(m), to.path, to.flow, out);
+  co_await compute(step, from.view(m), out);
+  report(activity_of(step.what), step, begin);
+  receive(from, m + detail::buffers_each_end);
+  if (to.is_remote()) call_.io.send(to.at(m), to.path, to.flow, out);
 }
 
-asio::awaitable<void> runner::run(pipeline_kind kind) {
+asio::awaitable<void> runner::run() {
   co_await connect();
-  assign_buffers();
-  for (int m = 0; m < buffers_each; ++m) {
-    receive(activations_in_, m);
-    receive(gradients_in_, m);
+  // Messages of another schedule fail with a mismatch.
+  call_.io.set_signature({own_.hash, 0});
+  chunks_ = detail::assign_buffers(call_, own_.placement, own_.chunks, work_);
+  for (int m = 0; m < detail::buffers_each_end; ++m) {
+    for (const chunk_buffers& chunk : chunks_) {
+      receive(chunk.activations_in, m);
+      receive(chunk.gradients_in, m);
+    }
   }
-  const detail::group& g = *call_.in;
-  const pipeline_schedule steps = make_schedule(kind, g.rank(), g.size(), micro_batches_);
-  for (const pipeline_step& step : steps) co_await run_call(step);
+  for (const pipeline_step& step : own_.steps) co_await run_step(step);
   // All inputs are consumed; the last results may still be in flight.
-  for (int m = std::max(micro_batches_ - buffers_each, 0); m < micro_batches_; ++m) {
-    co_await until_sent(activations_out_, m);
-    co_await until_sent(gradients_out_, m);
+  for (int c = 0; c < own_.chunks; ++c) {
+    const chunk_buffers& chunk = chunks_[static_cast<std::size_t>(c)];
+    for (int m = own_.micro_batches - detail::buffers_each_end; m < own_.micro_batches; ++m) {
+      co_await until_sent(chunk.activations_out, {pipeline_step::forward, m, c}, m);
+      co_await until_sent(chunk.gradients_out, {pipeline_step::backward, m, c}, m);
+    }
   }
 }
 
 /// Keeps the runner in the coroutine frame while it runs.
-asio::awaitable<void> run(call& c, pipeline_kind kind, int micro_batches, pipeline_stage& work,
+asio::awaitable<void> run(call& c, rank_schedule own, pipeline_stage& work,
                           pipeline_observer* observer) {
-  runner all(c, micro_batches, work, observer);
-  co_await all.run(kind);
+  runner all(c, std::move(own), work, observer);
+  co_await all.run();
+}
+
+/// @pre `check` accepts the schedule, and it is for the group's ranks.
+asio::awaitable<void> start(communicator& group, const pipeline_schedule& all, pipeline_stage& work,
+                            pipeline_observer* observer) {
+  const std::shared_ptr<detail::group>& g = group.internals();
+  const auto rank = static_cast<std::size_t>(g->rank());
+  rank_schedule own{all.placement, all.chunks, all.micro_batches, all.ranks[rank], hash_of(all)};
+  detail::lease slot(g, "pipeline", detail::buffer_bytes(*g, all, work),
+                     g->queue_for(work.memory()));
+  call& c = *slot;
+  return detail::run_call(std::move(slot), run(c, std::move(own), work, observer),
+                          call::kind::pipeline);
+}
+
+error bad_schedule(const std::string& problem) {
+  return error(errc::bad_input, "run_pipeline: " + problem);
 }
 
 }  // namespace
 
-asio::awaitable<void> run_pipeline(communicator& stages, pipeline_kind kind, int micro_batches,
+asio::awaitable<void> pipeline_stage::backward_input(pipeline_step step, const_view grad_out,
+                                                     mutable_view grad_in) {
+  return backward(step, grad_out, grad_in);
+}
+
+asio::awaitable<void> pipeline_stage::backward_weights(pipeline_step) {
+  co_return;
+}
+
+asio::awaitable<void> run_pipeline(communicator& group, const pipeline_schedule& all,
                                    pipeline_stage& work, pipeline_observer* observer) {
-  const std::shared_ptr<detail::group>& g = stages.internals();
-  if (micro_batches < 0) {
-    return detail::refuse(
-        error(errc::bad_input, fmt::format("run_pipeline: {} micro-batches", micro_batches)));
+  if (all.size() != group.size()) {
+    return detail::refuse(bad_schedule(
+        fmt::format("a schedule of {} ranks in a group of {}", all.size(), group.size())));
   }
-  detail::lease slot(g, "pipeline", runner::scratch_bytes(*g, work));
-  call& c = *slot;
-  return detail::run_call(std::move(slot), run(c, kind, micro_batches, work, observer),
-                          call::kind::pipeline);
+  const std::string problem = check(all).problem;
+  if (!problem.empty()) return detail::refuse(bad_schedule(problem));
+  try {
+    return start(group, all, work, observer);
+  } catch (const error& failure) {
+    return detail::refuse(failure);
+  }
+}
+
+asio::awaitable<void> run_pipeline(communicator& group, pipeline_kind kind, int micro_batches,
+                                   pipeline_stage& work, pipeline_observer* observer) {
+  try {
+    const pipeline_schedule all =
+        make_schedule({.kind = kind, .ranks = group.size(), .micro_batches = micro_batches});
+    return start(group, all, work, observer);
+  } catch (const error& failure) {
+    return detail::refuse(failure);
+  }
 }
 
 }  // namespace tandem

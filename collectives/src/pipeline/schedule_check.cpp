@@ -1,125 +1,140 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tandem/pipeline.hpp>
+#include <numeric>
+#include <tandem/pipeline_schedule.hpp>
+
+#include "pipeline/simulation.hpp"
 
 namespace tandem {
 namespace {
 
-std::string step_text(const pipeline_step& step) {
-  return fmt::format("{} of micro-batch {}",
-                     step.what == pipeline_step::forward ? "forward" : "backward",
-                     step.micro_batch);
+using kind = pipeline_step::kind;
+
+std::string step_text(const pipeline_step& step, int chunks) {
+  std::string text = fmt::format("{} of micro-batch {}", name(step.what), step.micro_batch);
+  if (chunks > 1) text += fmt::format(" in chunk {}", step.chunk);
+  return text;
 }
 
-/// Checks that every micro-batch has one forward and one backward, both in order and forward first.
-/// Returns the problem; empty if there is none.
-std::string check_order(const pipeline_schedule& steps, int micro_batches) {
-  int forwards = 0;
-  int backwards = 0;
+/// Checks that every micro-batch has one forward, one input part and one weight part in each chunk,
+/// each of them in order and none before what it needs. Returns the problem; empty if there is
+/// none.
+std::string check_order(const pipeline_steps& steps, int chunks, int micro_batches) {
+  std::vector<detail::simulation::progress> all(static_cast<std::size_t>(chunks));
   for (const pipeline_step& step : steps) {
-    const bool is_forward = step.what == pipeline_step::forward;
-    int& due = is_forward ? forwards : backwards;
+    if (step.what > kind::backward_weights) return "a step of no known kind";
+    if (step.chunk < 0 || step.chunk >= chunks)
+      return fmt::format("a step of chunk {}, but there are {}", step.chunk, chunks);
+    detail::simulation::progress& of = all[static_cast<std::size_t>(step.chunk)];
+    const bool computes_input = step.what == kind::backward || step.what == kind::backward_input;
+    const bool computes_weights =
+        step.what == kind::backward || step.what == kind::backward_weights;
+    const int due = step.what == kind::forward            ? of.forwards
+                    : step.what == kind::backward_weights ? of.weights
+                                                          : of.inputs;
     if (step.micro_batch != due)
-      return fmt::format("{} where {} is expected", step_text(step), due);
-    ++due;
-    if (backwards > forwards) return fmt::format("{} before its forward", step_text(step));
+      return fmt::format("{} where {} is expected", step_text(step, chunks), due);
+    if (computes_weights && of.weights != due)
+      return fmt::format("{} before the weight part of {}", step_text(step, chunks), of.weights);
+    of.forwards += step.what == kind::forward ? 1 : 0;
+    of.inputs += computes_input ? 1 : 0;
+    of.weights += computes_weights ? 1 : 0;
+    if (of.inputs > of.forwards)
+      return fmt::format("{} before its forward", step_text(step, chunks));
+    if (of.weights > of.inputs)
+      return fmt::format("{} before its input part", step_text(step, chunks));
   }
-  if (forwards != micro_batches || backwards != micro_batches) {
-    return fmt::format("{} forwards and {} backwards of {} micro-batches", forwards, backwards,
-                       micro_batches);
+  for (const detail::simulation::progress& of : all) {
+    if (of.forwards == micro_batches && of.inputs == micro_batches && of.weights == micro_batches)
+      continue;
+    std::string text = fmt::format("{} forwards and {} backwards of {} micro-batches", of.forwards,
+                                   of.inputs, micro_batches);
+    if (of.weights != of.inputs) text += fmt::format(", {} weight parts", of.weights);
+    return text;
   }
   return {};
 }
 
-/// The progress of one stage; both orders are 0, 1, 2..., so counts are enough.
-struct progress {
-  std::size_t next = 0;  ///< step
-  int forwards = 0;      ///< completed
-  int backwards = 0;
-};
-
-class simulation {
- public:
-  simulation(const std::vector<pipeline_schedule>& stages, int buffers)
-      : stages_(stages), buffers_(buffers), now_(stages.size()) {}
-
-  bool ended(std::size_t s) const { return now_[s].next == stages_[s].size(); }
-  bool all_ended() const {
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      if (!ended(s)) return false;
-    }
-    return true;
+std::string check_numbers(const pipeline_schedule& all) {
+  if (all.chunks < 1 || all.micro_batches < 0 || all.ranks.empty() ||
+      all.ranks.size() > max_pipeline_stages || all.chunks > max_pipeline_stages ||
+      std::int64_t{all.size()} * all.chunks > max_pipeline_stages) {
+    return fmt::format("{} ranks with {} chunks of {} micro-batches", all.ranks.size(), all.chunks,
+                       all.micro_batches);
   }
+  return {};
+}
 
-  /// Whether stage `s` can begin its next step: its input has arrived and an output buffer is free.
-  bool ready(std::size_t s) const {
-    if (ended(s)) return false;
-    const pipeline_step& step = stages_[s][now_[s].next];
-    const int m = step.micro_batch;
-    const bool is_first = s == 0;
-    const bool is_last = s + 1 == stages_.size();
-    if (step.what == pipeline_step::forward) {
-      return (is_first || now_[s - 1].forwards > m) &&
-             (is_last || m - now_[s + 1].forwards < buffers_);
-    }
-    return (is_last || now_[s + 1].backwards > m) &&
-           (is_first || m - now_[s - 1].backwards < buffers_);
+std::string deadlock_text(const pipeline_schedule& all,
+                          const std::vector<std::vector<std::int64_t>>& begun) {
+  std::string text = "deadlock between the ranks:";
+  for (std::size_t r = 0; r < begun.size(); ++r) {
+    const std::size_t next = begun[r].size();
+    if (next == all.ranks[r].size()) continue;
+    text += fmt::format(" rank {} at {};", r, step_text(all.ranks[r][next], all.chunks));
   }
+  text.pop_back();
+  return text;
+}
 
-  void end_step(std::size_t s) {
-    const pipeline_step& step = stages_[s][now_[s].next++];
-    ++(step.what == pipeline_step::forward ? now_[s].forwards : now_[s].backwards);
-  }
-
-  int stash(std::size_t s) const { return now_[s].forwards - now_[s].backwards; }
-
-  std::string deadlock_text() const {
-    std::string text = "deadlock between the stages:";
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      if (!ended(s))
-        text += fmt::format(" stage {} at {};", s, step_text(stages_[s][now_[s].next]));
-    }
-    text.pop_back();
-    return text;
-  }
-
- private:
-  const std::vector<pipeline_schedule>& stages_;
-  const int buffers_;
-  std::vector<progress> now_;
-};
+double idle_part(std::int64_t busy, std::int64_t all) {
+  return all == 0 ? 0 : 1 - static_cast<double>(busy) / static_cast<double>(all);
+}
 
 }  // namespace
 
-schedule_check check(const std::vector<pipeline_schedule>& stages, int buffers) {
+double schedule_check::bubble(int rank) const {
+  return idle_part(busy_slots[static_cast<std::size_t>(rank)], slots);
+}
+
+double schedule_check::bubble() const {
+  return idle_part(std::accumulate(busy_slots.begin(), busy_slots.end(), std::int64_t{0}),
+                   slots * static_cast<std::int64_t>(busy_slots.size()));
+}
+
+schedule_check check(const pipeline_schedule& all, std::span<const stage_cost> costs, int buffers) {
   schedule_check result;
-  result.peak_stash.resize(stages.size());
-  result.begin_slots.resize(stages.size());
-  const int micro_batches = stages.empty() ? 0 : static_cast<int>(stages.front().size() / 2);
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    const std::string wrong = check_order(stages[s], micro_batches);
+  const std::size_t ranks = all.ranks.size();
+  result.problem = check_numbers(all);
+  if (!result.problem.empty()) return result;
+  result.chunk_stash.assign(ranks, std::vector<int>(static_cast<std::size_t>(all.chunks)));
+  result.peak_stash.resize(ranks);
+  result.peak_weights.resize(ranks);
+  result.begin_slots.resize(ranks);
+  result.busy_slots.resize(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const std::string wrong = check_order(all.ranks[r], all.chunks, all.micro_batches);
     if (wrong.empty()) continue;
-    result.problem = fmt::format("stage {}: {}", s, wrong);
+    result.problem = fmt::format("rank {}: {}", r, wrong);
     return result;
   }
-  simulation all(stages, buffers);
-  while (!all.all_ended()) {
-    std::vector<std::size_t> running;
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      if (all.ready(s)) running.push_back(s);
+
+  detail::simulation clock(all.placement, all.size(), all.chunks, costs, buffers);
+  std::size_t left = 0;
+  for (const pipeline_steps& steps : all.ranks) left += steps.size();
+  do {
+    for (int rank = 0; rank < all.size(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      if (!clock.idle(rank)) continue;
+      for (int c = 0; c < all.chunks; ++c) {
+        const detail::simulation::progress& of = clock.of(rank, c);
+        int& peak = result.chunk_stash[r][static_cast<std::size_t>(c)];
+        peak = std::max(peak, of.forwards - of.weights);
+      }
+      result.peak_stash[r] = std::max(result.peak_stash[r], clock.stash(rank));
+      result.peak_weights[r] = std::max(result.peak_weights[r], clock.pending_weights(rank));
+      if (result.begin_slots[r].size() == all.ranks[r].size()) continue;
+      const pipeline_step& step = all.ranks[r][result.begin_slots[r].size()];
+      if (!clock.ready(rank, step)) continue;
+      clock.begin(rank, step);
+      result.begin_slots[r].push_back(clock.now());
+      result.busy_slots[r] += clock.cost(rank, step);
+      --left;
     }
-    if (running.empty()) {
-      result.problem = all.deadlock_text();
-      return result;
-    }
-    for (const std::size_t s : running) {
-      result.begin_slots[s].push_back(result.slots);
-      all.end_step(s);
-      result.peak_stash[s] = std::max(result.peak_stash[s], all.stash(s));
-    }
-    ++result.slots;
-  }
+  } while (clock.advance());
+  result.slots = clock.now();
+  if (left > 0) result.problem = deadlock_text(all, result.begin_slots);
   return result;
 }
 

@@ -50,6 +50,9 @@ class flight {
   flight(const flight&) = delete;
   flight& operator=(const flight&) = delete;
 
+  /// Replaces the transfers. @pre idle; they outlive the flight or the next call of this.
+  void use(std::span<transfer> transfers) noexcept { transfers_ = transfers; }
+
   /// @pre `t` is one of the transfers and not pending.
   void send(transfer& t, const peer_channel& to, flow_id flow, const_view message);
   /// A message that does not fill the view is `errc::call_mismatch`.
