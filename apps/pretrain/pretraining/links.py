@@ -160,18 +160,20 @@ class Pipes:
     def _add(self, key, group, source, target, backend, job, shape, kind):
         self.carriers[key] = backend
         is_staged = backend == "gloo" and job.device.type == "cuda"
+        near = torch.device("cpu") if is_staged else job.device
         if job.rank == source:
             self.outgoing[key] = (StagedOutgoing(group, target, shape, kind, job.device) if is_staged
                                   else Outgoing(group, target))
-            self._first(lambda: dist.send(torch.zeros(1, device="cpu" if is_staged else job.device), target, group=group))
+            self._first(dist.isend(torch.zeros(shape, dtype=kind, device=near), target, group=group))
         else:
             self.incoming[key] = (StagedIncoming if is_staged else Incoming)(group, source, shape, kind, job.device)
-            self._first(lambda: dist.recv(torch.zeros(1, device="cpu" if is_staged else job.device), source, group=group))
+            self._first(dist.irecv(torch.zeros(shape, dtype=kind, device=near), source, group=group))
 
     @staticmethod
-    def _first(exchange):
-        """The first message connects, and with NCCL blocks until both ranks are there: group by group, in one order."""
-        exchange()
+    def _first(work):
+        """A message as long as all others, group by group in one order: the first one connects, and allocates memory that the
+        driver gives only while no stream waits, so this thread does."""
+        work.wait(datetime.timedelta(seconds=60))
 
     def start(self, schedule):
         from . import schedules
