@@ -78,6 +78,12 @@ struct device_rank {
   }
 };
 
+using numbers = std::vector<float>;
+
+inline numbers filled(std::size_t count, float value) {
+  return numbers(count, value);
+}
+
 /// Numbers on a device. `set` and `get` are work on the rank's stream.
 class device_numbers {
  public:

@@ -56,8 +56,8 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   /// Messages of this rank to itself with one tag.
   /// A message of this rank to itself.
   struct own_message {
-    message text;         ///< of host memory, a copy
-    const_view on_device; ///< which is copied when it is received
+    message text;          ///< of host memory, a copy
+    const_view on_device;  ///< which is copied when it is received
     bool is_copying = false;
     bool is_received = false;
   };
@@ -122,8 +122,8 @@ asio::awaitable<void> receive_from_any(std::shared_ptr<group_of_ranks> among, mu
 asio::awaitable<void> receive_from(std::shared_ptr<group_of_ranks> among, mutable_view into,
                                    int from, int tag, operation_state& op);
 
-/// Sends to one rank. A message to this rank is copied and complete at once if it is in host memory;
-/// in device memory, it is complete when it has been received.
+/// Sends to one rank. A message to this rank is copied and complete at once if it is in host
+/// memory; in device memory, it is complete when it has been received.
 asio::awaitable<void> send_to(std::shared_ptr<group_of_ranks> among, const_view message, int to,
                               int tag);
 

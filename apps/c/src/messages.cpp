@@ -14,14 +14,14 @@ namespace {
 
 void check_fits(std::size_t bytes, int from, mutable_view into) {
   if (bytes <= into.bytes) return;
-  throw error(make_error_code(errc::message_truncated),
-              {.peer = from,
-               .rail = {},
-               .phase = "recv",
-               .bytes_total = static_cast<std::int64_t>(bytes),
-               .detail =
-                   fmt::format("the message is longer than the buffer of {} bytes", into.bytes),
-               .advice = "receive into a buffer of at least the message's length"});
+  throw error(
+      make_error_code(errc::message_truncated),
+      {.peer = from,
+       .rail = {},
+       .phase = "recv",
+       .bytes_total = static_cast<std::int64_t>(bytes),
+       .detail = fmt::format("the message is longer than the buffer of {} bytes", into.bytes),
+       .advice = "receive into a buffer of at least the message's length"});
 }
 
 void deliver(const group_of_ranks::message& text, int from, mutable_view into,

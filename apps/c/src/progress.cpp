@@ -19,7 +19,8 @@ using std::chrono::milliseconds;
 constexpr microseconds min_interval{100};
 /// While it finds callers at work it looks less often, since it takes the core from them.
 constexpr microseconds max_interval{1600};
-/// Without a turn of any caller for so many of the shortest intervals, the progress thread takes the loop and sleeps there.
+/// Without a turn of any caller for so many of the shortest intervals, the progress thread takes
+/// the loop and sleeps there.
 constexpr int idle_intervals = 50;
 constexpr unsigned long timer_slack_ns = 10'000;
 

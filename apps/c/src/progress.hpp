@@ -29,9 +29,9 @@ std::thread start_thread(const char* name, std::function<void()> body);
 /// thread, without a switch between threads.
 ///
 /// The progress thread takes the loop when operations are in progress and no thread has run it for
-/// some 100 us (1.6 ms if callers have run it all the time before), and when nothing has happened for
-/// some milliseconds; then it sleeps in the kernel
-/// until there is an event. A thread that has to wait stops it and takes the loop over.
+/// some 100 us (1.6 ms if callers have run it all the time before), and when nothing has happened
+/// for some milliseconds; then it sleeps in the kernel until there is an event. A thread that has
+/// to wait stops it and takes the loop over.
 /// @par Threads  Any, unless stated otherwise.
 class progress {
  public:

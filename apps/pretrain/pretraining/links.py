@@ -24,7 +24,7 @@ class Outgoing:
             self._pending.popleft()[0].wait()
 
     def finish(self):
-        """On GPUs the current stream waits, else this thread does."""
+        """Where the link can make the current stream wait, that waits, else this thread does."""
         self.last = None
         while self._pending:
             work, tensor = self._pending.popleft()

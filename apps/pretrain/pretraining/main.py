@@ -7,7 +7,6 @@ import time
 from . import BadInput, options as command_line
 
 ON_GPUS = {
-    "CUDA_MODULE_LOADING": "EAGER",          # what TANDEM_STREAM_WAITS needs
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",    # what deterministic kernels need
     "CUDA_DEVICE_MAX_CONNECTIONS": "32",     # a queue for each stream: kernels that wait for a peer share none with others
 }
@@ -52,6 +51,8 @@ def start(script, ranks):
 def run_rank(options, plan):
     for name, value in ON_GPUS.items():
         os.environ.setdefault(name, value)
+    if options.stream_waits:  # a kernel is loaded when all streams are idle
+        os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
     rank = int(os.environ["RANK"])
     if plan.devices[rank] == "cpu":  # Tandem takes a rank that sees a GPU for one that works on it
         os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}

@@ -50,8 +50,8 @@ def parser():
     link.add_argument("--link", default="tandem", help=f"of pipelines between islands: {', '.join(link_settings.LINKS)} (tandem)")
     link.add_argument("--emulate-islands", action="store_true", help="each half of the ranks is an island")
     link.add_argument("--shared-staging", type=int, choices=[0, 1], help="Tandem's setting (its default)")
-    link.add_argument("--stream-waits", type=int, choices=[0, 1], default=1,
-                      help="1: streams instead of threads wait for Tandem's messages (1); CUDA loads all kernels at the start")
+    link.add_argument("--stream-waits", type=int, choices=[0, 1], default=0,
+                      help="1: streams instead of threads wait for Tandem's messages (0); hangs if PyTorch has to allocate meanwhile")
     link.add_argument("--timeout", type=float, default=600, help="seconds until a message counts as lost (600)")
     link.add_argument("--compare", metavar="LINKS", help="train over each of these links in turn: nccl,tandem-direct,gloo")
     link.add_argument("--rounds", type=int, default=3, help="of --compare (3); each has --steps steps over each link")

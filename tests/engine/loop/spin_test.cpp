@@ -32,6 +32,23 @@ TEST(spin_budget, of_crowded_loop_drops_to_zero) {
   EXPECT_EQ(budget.next(), 40us);
 }
 
+TEST(spin_budget, of_crowded_loop_sleeps_longer_each_time_spinning_fails) {
+  spin_budget budget({.max_spin = 40us, .crowded = true});
+  for (const int sleeps : {1, 3, 7, 15, 31, 63, 127, 255, 255}) {
+    EXPECT_EQ(budget.next(), 40us);
+    budget.missed(30us);
+    for (int i = 0; i < sleeps; ++i) {
+      EXPECT_EQ(budget.next(), 0us) << i << " of " << sleeps;
+      budget.missed(30us);
+    }
+  }
+  for (int i = 0; i < 8; ++i) budget.caught();
+  budget.missed(30us);
+  EXPECT_EQ(budget.next(), 0us);
+  budget.missed(30us);
+  EXPECT_EQ(budget.next(), 40us) << "spins that catch events are forgiven earlier ones";
+}
+
 TEST(spin_budget, accounts_for_wake_up_latency) {
   spin_budget budget({.max_spin = 40us});
   budget.missed(1s);

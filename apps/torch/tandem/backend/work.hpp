@@ -239,7 +239,8 @@ inline bool work::finish_wait(milliseconds timeout) {
     if (tandem_op_wait(op, most_ms, nullptr) == TANDEM_IN_PROGRESS) {
       C10_THROW_ERROR(DistBackendError,
                       c10::str("tandem: caught collective operation timeout: ", title_,
-                               " is not complete after ", timeout.count(), " ms: another rank has not joined it yet, or it takes longer"));
+                               " is not complete after ", timeout.count(),
+                               " ms: another rank has not joined it yet, or it takes longer"));
     }
   }
   for (const auto& part : parts_) part->wait(timeout);
