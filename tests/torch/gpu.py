@@ -2,7 +2,7 @@
 """The back-end with tensors on GPUs: every call against values known beforehand, streams that run ahead, and training with
 the same losses as NCCL's. Run by hand, where there are GPUs.
 
-usage: torchrun --nproc-per-node N gpu.py [calls|ahead|ahead_on_a_stream|streams|losses|speed]... | mixed
+usage: torchrun --nproc-per-node N gpu.py [calls|ahead|ahead_on_a_stream|streams|loader|losses|speed]... | mixed
 """
 
 import os
@@ -146,6 +146,21 @@ def mixed(rank, ranks, gpu):
     return "right"
 
 
+def loader(rank, ranks, gpu):
+    """Workers of a data loader, forked while the GPU and the back-end are in use."""
+    numbers = torch.arange(256.0)
+    batches = torch.utils.data.DataLoader(numbers[rank::ranks], batch_size=16, num_workers=2, pin_memory=True,
+                                          multiprocessing_context="fork")
+    for _ in range(2):
+        total = torch.zeros(1, device=gpu)
+        for batch in batches:
+            part = batch.to(gpu, non_blocking=True).sum().view(1)
+            dist.all_reduce(part)
+            total += part
+        assert total.item() == numbers.sum().item(), total
+    return "right"
+
+
 def losses(rank, ranks, gpu):
     torch.manual_seed(7)
     model = nn.Sequential(*(nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256)) for _ in range(4))).to(gpu)
@@ -197,7 +212,7 @@ def speed(rank, ranks, gpu):
 
 
 def main():
-    modes = sys.argv[1:] or ["calls", "ahead", "ahead_on_a_stream", "streams", "losses", "speed"]
+    modes = sys.argv[1:] or ["calls", "ahead", "ahead_on_a_stream", "streams", "loader", "losses", "speed"]
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     gpu = torch.device("cpu")
     if torch.cuda.is_available():

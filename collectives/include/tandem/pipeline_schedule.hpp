@@ -18,18 +18,15 @@ namespace tandem {
 ///   alternately, then the remaining backwards (Narayanan et al. 2019, PipeDream; 2021,
 ///   Megatron-LM): the same time with fewer stashed micro-batches.
 /// interleaved: 1F1B of several chunks for each rank, in groups of `ranks` micro-batches (Narayanan
-///   et al. 2021, Megatron-LM, section 2.2). A remainder is a group
-///   with places left empty.
+///   et al. 2021, Megatron-LM, section 2.2). A remainder is a group with places left empty.
 /// zb_h1: 1F1B with the backward split; rank r computes weight parts r micro-batches late, in the
 ///   time in which 1F1B waits (Qi et al. 2023, Zero Bubble Pipeline Parallelism, section 2.1).
 /// zb_v: two chunks for each rank in V placement, backward split (Qi et al. 2024, Pipeline
-/// Parallelism
-///   with Controllable Memory, V-ZB; the order of ZB-V).
+///   Parallelism with Controllable Memory, V-ZB; the order of ZB-V).
 /// v_uneven: V placement, backward split, for stages of unequal costs: list scheduling (Graham
-/// 1966)
-///   with the costs given under a limit of stashed micro-batches, by several rules of priority; the
-///   best of these and of zb_v's order in the simulation of `check`. Integers only, so that all
-///   ranks compute the same schedule.
+///   1966) with the costs given under a limit of stashed micro-batches, by several rules of
+///   priority; the best of these and of zb_v's order in the simulation of `check`. Integers only,
+///   so that all ranks compute the same schedule.
 enum class pipeline_kind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v, v_uneven };
 /// All kinds, in order.
 std::span<const pipeline_kind> pipeline_kinds() noexcept;
