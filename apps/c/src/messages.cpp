@@ -174,19 +174,21 @@ asio::awaitable<void> receive_from_self(std::shared_ptr<group_of_ranks> among, m
   co_await copy_from_self(*among, *from, into, op);
 }
 
-/// To host memory: at once. To and from device memory: when the receive is posted, on the device.
+/// From host memory: at once, by a copy. From device memory: when it has been received.
 asio::awaitable<void> send_to_self(std::shared_ptr<group_of_ranks> among, const_view message,
                                    int tag) {
   const auto made = std::make_shared<group_of_ranks::own_message>();
   group_of_ranks::own_messages& own = among->own(tag);
-  own.sent.push_back(made);
-  among->own_changed().notify_all();
-  if (message.kind == memory_kind::host) {
+  const bool is_host = message.kind == memory_kind::host;
+  if (is_host) {
     const auto* const first = static_cast<const std::byte*>(message.data);
     made->text.assign(first, first + message.bytes);
-    co_return;
+  } else {
+    made->on_device = message;
   }
-  made->on_device = message;
+  own.sent.push_back(made);
+  among->own_changed().notify_all();
+  if (is_host) co_return;
   std::exception_ptr cancelled;
   try {
     while (!made->is_received) co_await among->own_changed().wait();
