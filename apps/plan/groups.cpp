@@ -26,6 +26,11 @@ std::string assumed_path(const plan_options& o, int from, int to) {
 std::vector<group_choice> assumed_groups(const plan_options& o) {
   const transport_between way = [&o](int from, int to) { return assumed_path(o, from, to); };
   std::vector<group_choice> all;
+  for (std::size_t i = 0; i < o.members.size(); ++i) {
+    all.push_back(choose_backends({"group", {o.members[i]}}, o.ranks, way).front());
+    all.back().number = i;
+  }
+  if (!o.layout) return all;
   for (std::size_t i = 0; i < o.layout->dimensions().size(); ++i) {
     for (group_choice& each : choose_backends(o.layout->groups(i), o.ranks, way)) {
       all.push_back(std::move(each));
@@ -34,7 +39,7 @@ std::vector<group_choice> assumed_groups(const plan_options& o) {
   return all;
 }
 
-std::string groups_table(const std::vector<group_choice>& agreed, const parallel_layout& layout,
+std::string groups_table(const std::vector<group_choice>& agreed, const std::string& title,
                          const facts& known) {
   struct row {
     std::string group, ranks, by;
@@ -52,8 +57,8 @@ std::string groups_table(const std::vector<group_choice>& agreed, const parallel
     widths[2] = std::max(widths[2], each.by.size());
   }
   const std::string all = text_of(agreed);
-  std::string text = fmt::format("groups {:08x}: {}\n{}\n", crc32c(all.data(), all.size()),
-                                 layout.text(), hosts_text(known));
+  std::string text = fmt::format("groups {:08x}: {}\n{}\n", crc32c(all.data(), all.size()), title,
+                                 hosts_text(known));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const row& one = rows[i];
     text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {}\n", one.group, widths[0], one.ranks, widths[1],

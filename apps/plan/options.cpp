@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <tandem/collectives.hpp>
 #include <tandem/detail/board_sharing.hpp>
 #include <tandem/error.hpp>
@@ -76,29 +78,65 @@ std::vector<std::string> parse_hosts(const std::string& text) {
   return result;
 }
 
+std::vector<std::vector<int>> parse_members(const std::string& text) {
+  const auto refuse = [&text](const std::string& why) {
+    return usage_error(fmt::format("--members={}: {}", text, why), "for example 0-3/4-7,9");
+  };
+  std::vector<std::vector<int>> groups(1);
+  std::set<int> group;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t end = std::min(rest.find_first_of(",/"), rest.size());
+    const std::string_view range = rest.substr(0, end);
+    const std::size_t dash = std::min(range.find('-'), range.size());
+    const std::optional<int> first = cli::parse_integer(range.substr(0, dash), 0, max_ranks - 1);
+    const std::optional<int> last =
+        dash == range.size() ? first : cli::parse_integer(range.substr(dash + 1), 0, max_ranks - 1);
+    if (!first || !last || *last < *first) {
+      throw refuse(fmt::format("\"{}\" is not a rank or a range of ranks", range));
+    }
+    for (int rank = *first; rank <= *last; ++rank) {
+      if (!group.insert(rank).second) throw refuse(fmt::format("rank {} is in it twice", rank));
+      groups.back().push_back(rank);
+    }
+    if (end == rest.size()) return groups;
+    if (rest[end] == '/') {
+      groups.emplace_back();
+      group.clear();
+    }
+    rest.remove_prefix(end + 1);
+  }
+}
+
 namespace {
 
 /// Options of `groups`, except hosts.
 struct group_options {
-  std::string layout, islands;
+  std::string layout, members, islands;
   bool names_hosts = false;
 
   void declare(cli::command_line& line) {
     line.option("layout", layout,
                 "groups: dimensions of the layout, outermost first: pipeline=2,data=2,tensor=2");
+    line.option("members", members,
+                "groups: instead of a layout, the ranks of each group that a script makes: "
+                "0-3/4-7,9");
     line.option("islands", islands,
                 "groups: ranks of each island: nvidia:4,amd:4; host stands for CPU memory. Each "
                 "island is a host of its own unless --hosts is given");
   }
   void check(plan_options::request what) const {
     if (what != plan_options::request::groups) {
-      if (!layout.empty())
-        throw usage_error("--layout: for plan groups only", "use tandem plan groups");
-      if (!islands.empty()) {
-        throw usage_error("--islands: for plan groups only", "use tandem plan groups");
+      for (const auto& [option, value] :
+           {std::pair("--layout", &layout), {"--members", &members}, {"--islands", &islands}}) {
+        if (value->empty()) continue;
+        throw usage_error(fmt::format("{}: for plan groups only", option),
+                          "use tandem plan groups");
       }
-    } else if (layout.empty()) {
-      throw usage_error("--layout is missing", "for example --layout pipeline=2,data=2,tensor=2");
+    } else if (layout.empty() == members.empty()) {
+      throw usage_error(
+          layout.empty() ? "--layout is missing" : "--layout and --members exclude each other",
+          "for example --layout pipeline=2,data=2,tensor=2 or --members 0-3/4-7");
     }
   }
   void apply(plan_options& o) const;
@@ -115,7 +153,16 @@ memory_kind kind_of_island(const std::string& name) {
 
 /// Fills in the facts that ranks would report, each with a device of its own.
 void group_options::apply(plan_options& o) const {
-  o.layout = parallel_layout::parse(layout);
+  int ranks = 0;
+  if (members.empty()) {
+    o.layout = parallel_layout::parse(layout);
+    ranks = o.layout->ranks();
+  } else {
+    o.members = parse_members(members);
+    for (const std::vector<int>& group : o.members) {
+      ranks = std::max(ranks, *std::max_element(group.begin(), group.end()) + 1);
+    }
+  }
   std::vector<std::string>& hosts = o.assumed.host_of_rank;
   const auto add = [&o](memory_kind kind, int colour) {
     const int library = kind == memory_kind::host ? 0 : rank_facts::unknown_version;
@@ -138,11 +185,17 @@ void group_options::apply(plan_options& o) const {
                         "give islands and hosts the same number of ranks");
     }
   } else {
-    if (!names_hosts) hosts = facts::one_host(o.layout->ranks()).host_of_rank;
+    if (!names_hosts) hosts = facts::one_host(ranks).host_of_rank;
     std::map<std::string_view, int> ranks_on;
     for (const std::string& host : hosts) add(cli::memory_kind_for(o.memory, ranks_on[host]++), 0);
   }
-  o.layout->check(static_cast<int>(hosts.size()));
+  if (o.layout) {
+    o.layout->check(static_cast<int>(hosts.size()));
+  } else if (ranks > static_cast<int>(hosts.size())) {
+    throw usage_error(fmt::format("--members={}: rank {} is not among the {} ranks", members,
+                                  ranks - 1, hosts.size()),
+                      "name ranks that the hosts or islands have");
+  }
 }
 
 plan_options::request parse_request(const std::string& word) {

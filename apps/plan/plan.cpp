@@ -33,7 +33,8 @@ int plan_main(std::span<const std::string> args) {
       throw error(errc::bad_option, "probe: needs the ranks of a launcher to measure",
                   "start it as `tandem run -n 2 -- tandem plan probe --save FILE`");
     }
-    fmt::print("{}", divides ? groups_table(assumed_groups(o), *o.layout, o.assumed)
+    const std::string title = o.layout ? o.layout->text() : "of a script";
+    fmt::print("{}", divides ? groups_table(assumed_groups(o), title, o.assumed)
                              : table(plan::of(o.assumed, o.engine), o));
     return cli::success;
   }
@@ -43,6 +44,10 @@ int plan_main(std::span<const std::string> args) {
                             who->launcher, who->size),
                 "leave out --ranks, --hosts, --islands, latencies and rates under a launcher");
   }
+  if (!o.members.empty()) {
+    throw error(errc::bad_option, "--members: for ranks that are assumed",
+                "in a job of PyTorch TANDEM_LOG=info logs what carries each group");
+  }
   const cli::output_file profile("--save", o.save);
   cli::check_as_rank(*who, o.engine, [&] {
     if (who->rank == 0) profile.check();
@@ -51,8 +56,8 @@ int plan_main(std::span<const std::string> args) {
   const agreement found = agreement_of_job(*who, o);
   const plan& agreed = found.rules;
   if (who->rank != 0) return cli::success;
-  fmt::print("{}",
-             divides ? groups_table(found.groups, *o.layout, agreed.known()) : table(agreed, o));
+  fmt::print("{}", divides ? groups_table(found.groups, o.layout->text(), agreed.known())
+                           : table(agreed, o));
   if (probes) profile.write(profile_of(agreed));
   return cli::success;
 }

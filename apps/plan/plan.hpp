@@ -20,11 +20,12 @@ struct agreement {
 /// The plan and groups on which the ranks of a launcher agree; called on each of them.
 agreement agreement_of_job(const launch_info& who, const plan_options& o);
 
-/// The back-ends that ranks with the assumed properties would choose. @pre o.layout.
+/// The back-ends that ranks with the assumed properties would choose. @pre a layout or members.
 std::vector<group_choice> assumed_groups(const plan_options& o);
 
-/// Human-readable: a line for each host, and one for each group with the reason.
-std::string groups_table(const std::vector<group_choice>& agreed, const parallel_layout& layout,
+/// Human-readable: a line for each host, and one for each group with the reason. @param title  the
+/// layout, or the ranks of the groups
+std::string groups_table(const std::vector<group_choice>& agreed, const std::string& title,
                          const facts& known);
 
 /// Human-readable: hosts, paths between ranks, and a line for each rule with its reason. `asked`

@@ -110,7 +110,13 @@ def a_clean_job_has_no_mismatch(torch, dist, rank, folder):
     calls_of_all_kinds(torch, dist, rank, dist.get_world_size())
     pending = dist.all_reduce(torch.ones(3), async_op=True)
     dist.barrier()
-    tandem.dump_flight_recorder(f"{folder}/dump_{rank}")
+    limit = time.monotonic() + LIMIT_S
+    while True:  # a barrier does not wait for calls before it; the record itself finds out that one has ended
+        record = tandem.dump_flight_recorder(f"{folder}/dump_{rank}")
+        states = {entry["state"] for entry in pickle.loads(Path(record).read_bytes())["entries"]}
+        if states == {"completed"} or time.monotonic() > limit:
+            break
+        time.sleep(0.01)
     pending.wait()
     pending = None
     dist.barrier()
