@@ -9,7 +9,7 @@ from tandem.pipelines import BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS, FORWARD
 class Pipelines(unittest.TestCase):
     def test_every_kind_computes_everything_once_and_in_order(self):
         for kind in pipelines.KINDS:
-            chunks = 1 if kind in ("gpipe", "one_f_one_b", "zb_h1") else 2
+            chunks = 2 if kind in pipelines.TWO_CHUNKS else 1
             for ranks in (1, 2, 3):
                 for micro_batches in (0, 1, 5):
                     with self.subTest(kind=kind, ranks=ranks, micro_batches=micro_batches):
