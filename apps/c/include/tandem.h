@@ -355,7 +355,8 @@ typedef struct tandem_pipeline_step {
   int32_t micro_batch;
 } tandem_pipeline_step;
 
-/* A schedule. It is computed from this alone: every rank that gives the same gets the same. */
+/* A schedule. It is computed from this alone: every rank that gives the same gets the same. The library
+   keeps the last one, so that calls for each rank, one after another, compute it once. */
 typedef struct tandem_pipeline {
   size_t struct_bytes;
   const char* kind; /* "gpipe", "one_f_one_b" (or "1f1b"), "interleaved", "zb_h1", "zb_v", "v_uneven" */
