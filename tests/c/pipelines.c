@@ -1,4 +1,6 @@
 /* Pipeline schedules: steps, placement and predictions of every kind, and what is refused. */
+#include <tandem_pipelines.h>
+
 #include <math.h>
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 #include <fmt/format.h>
-#include <tandem.h>
+#include <tandem_pipelines.h>
 
 #include <algorithm>
 #include <cstring>

@@ -19,7 +19,7 @@ from .plain.library import Error
 KINDS = ("gpipe", "one_f_one_b", "interleaved", "zb_h1", "zb_v", "v_uneven")
 TWO_CHUNKS = ("interleaved", "zb_v", "v_uneven")  # of each rank, unless others are asked for; the others have one
 FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS = "forward", "backward", "backward_input", "backward_weights"
-_WORK = (FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS)  # by number in tandem.h
+_WORK = (FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS)  # by number in tandem_pipelines.h
 
 
 class Step(NamedTuple):
