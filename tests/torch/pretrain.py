@@ -162,7 +162,7 @@ def without_the_library():
     for link in ("nccl", "gloo", "tandem"):
         refused(f"--link {link} --ranks 2", "/nowhere/libtandem_c.so does not exist: TANDEM_LIBRARY names it; Tandem's library makes "
                 "the schedules for every link: set TANDEM_LIBRARY", TANDEM_LIBRARY="/nowhere/libtandem_c.so")
-        refused(f"--link {link} --ranks 2", f"{__file__}: invalid ELF header", TANDEM_LIBRARY=__file__)
+        refused(f"--link {link} --ranks 2", f"{__file__} cannot be loaded", TANDEM_LIBRARY=__file__)
         refused(f"--link {link} --ranks 2", "the package tandem, which makes the schedules for every link, is not installed: "
                 "run tests/torch/install", python=["-I", "-S"])
 

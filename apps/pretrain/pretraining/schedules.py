@@ -30,7 +30,7 @@ class Schedule:
                              for r in range(ranks) for c in range(self.chunks)}
         except ValueError as refused:
             raise BadInput(f"--schedule {kind}: {refused}") from None
-        except (glue.Unusable, OSError, AttributeError) as failed:
+        except glue.Unusable as failed:
             raise BadInput(f"{failed}; Tandem's library makes the schedules for every link: set TANDEM_LIBRARY to a libtandem_c.so of "
                            f"this version, {WHEEL}") from None
         self._places = {stage: place for place, stage in self._numbers.items()}
