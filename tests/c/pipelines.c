@@ -1,5 +1,8 @@
 /* Pipeline schedules: steps, placement and predictions of every kind, and what is refused. */
+#include <tandem_pipelines.h>
+
 #include <math.h>
+#include <pthread.h>
 
 #include "check.h"
 
@@ -84,6 +87,41 @@ static void predictions_are_those_of_the_papers(void) {
   CHECK(found.slots == -1);
 }
 
+/* The library keeps the last schedule: others in between, of this or of other threads, change nothing. */
+static void* others_between(void* ignored) {
+  const int32_t costs[] = {1, 1, 1, 9, 9, 9, 1, 1, 1, 1, 1, 1};
+  tandem_pipeline even = pipeline_of("v_uneven", 2, 6, 0);
+  tandem_pipeline uneven = even;
+  uneven.costs = costs;
+  uneven.cost_count = 12;
+  tandem_error error = TANDEM_ERROR_INIT;
+  for (int turn = 0; turn < 100; ++turn) {
+    for (int rank = 0; rank < 2; ++rank) {
+      tandem_pipeline_prediction found = TANDEM_PIPELINE_PREDICTION_INIT;
+      OK(tandem_pipeline_predict(&even, rank, &found, &error), error);
+      CHECK(found.busy_slots == 6 * 6);
+      OK(tandem_pipeline_predict(&uneven, rank, &found, &error), error);
+      CHECK(found.busy_slots == 6 * (rank == 0 ? 6 : 30));
+      size_t count = 0;
+      even.micro_batches = 5 + turn % 2;
+      OK(tandem_pipeline_steps(&even, rank, NULL, &count, &error), error);
+      CHECK(count == (size_t)(6 * even.micro_batches)); /* three parts in each of two chunks */
+      even.micro_batches = 6;
+      uneven.kind = "zb_v"; /* whose steps costs do not change */
+      OK(tandem_pipeline_predict(&uneven, rank, &found, &error), error);
+      CHECK(found.busy_slots == 6 * (rank == 0 ? 6 : 30));
+      uneven.kind = "v_uneven";
+    }
+  }
+  return ignored;
+}
+
+static void calls_with_other_arguments_between(void) {
+  pthread_t threads[3];
+  for (int i = 0; i < 3; ++i) CHECK(pthread_create(&threads[i], NULL, others_between, NULL) == 0);
+  for (int i = 0; i < 3; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
 static void bad_input_is_refused(void) {
   tandem_error error = TANDEM_ERROR_INIT;
   tandem_pipeline pipeline = pipeline_of("gpiep", 2, 2, 0);
@@ -114,6 +152,7 @@ int main(void) {
   steps_are_those_of_the_papers();
   placement_is_looped_or_v();
   predictions_are_those_of_the_papers();
+  calls_with_other_arguments_between();
   bad_input_is_refused();
   return 0;
 }

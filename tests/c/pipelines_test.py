@@ -1,5 +1,9 @@
 """apps/torch/tandem/pipelines.py against the library that TANDEM_LIBRARY names; needs no PyTorch."""
 
+import _ctypes
+import os
+import subprocess
+import sys
 import unittest
 
 from tandem import pipelines
@@ -9,7 +13,7 @@ from tandem.pipelines import BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS, FORWARD
 class Pipelines(unittest.TestCase):
     def test_every_kind_computes_everything_once_and_in_order(self):
         for kind in pipelines.KINDS:
-            chunks = 1 if kind in ("gpipe", "one_f_one_b", "zb_h1") else 2
+            chunks = 2 if kind in pipelines.TWO_CHUNKS else 1
             for ranks in (1, 2, 3):
                 for micro_batches in (0, 1, 5):
                     with self.subTest(kind=kind, ranks=ranks, micro_batches=micro_batches):
@@ -46,6 +50,16 @@ class Pipelines(unittest.TestCase):
             pipelines.schedule("v_uneven", 2, 2, costs=[(1, 1, 1)])
         with self.assertRaisesRegex(ValueError, "no chunk 1 of 1"):
             pipelines.stage_of("gpipe", 0, 2, 1)
+
+    def test_a_library_that_cannot_be_used(self):
+        for path, text in (("/nowhere/libtandem_c.so.1", "does not exist: TANDEM_LIBRARY names it"),
+                           (__file__, "cannot be loaded"),
+                           (_ctypes.__file__, "undefined symbol: tandem_abi_version")):
+            with self.subTest(path=path):
+                done = subprocess.run([sys.executable, "-c", "from tandem import pipelines; pipelines.schedule('gpipe', 1, 1)"],
+                                      env=os.environ | {"TANDEM_LIBRARY": path}, capture_output=True, text=True, check=False)
+                last = done.stderr.strip().splitlines()[-1]
+                self.assertTrue(last.startswith(f"tandem.glue.Unusable: tandem: {path} ") and text in last, done.stderr)
 
 
 if __name__ == "__main__":

@@ -174,6 +174,63 @@ TEST(Pipeline, RefusesInvalidSchedules) {
       << "refusals end no communicator";
 }
 
+/// What was accepted once makes nothing else acceptable.
+TEST(Pipeline, RefusesInvalidSchedulesAfterValidOnes) {
+  job ranks(1);
+  const pipeline_schedule good = make_schedule({.kind = pipeline_kind::zb_v, .micro_batches = 2});
+  integer_stage work(0, good, 10);
+  pipeline_schedule given = good;
+  const auto run = [&](int) { return run_pipeline(ranks.world(0), given, work); };
+  const auto expect_refusal = [&] {
+    for (int turn = 0; turn < 2; ++turn) {
+      EXPECT_NE(ranks.run(run), "hangs");
+      EXPECT_EQ(ranks.code(0), errc::bad_input) << ranks.text(0);
+    }
+    given = good;
+    ASSERT_EQ(ranks.run(run), "");
+  };
+  ASSERT_EQ(ranks.run(run), "");
+  std::swap(given.ranks[0][0], given.ranks[0][1]);
+  expect_refusal();
+  given.micro_batches = 3;
+  expect_refusal();
+  given.chunks = 1;
+  expect_refusal();
+  given.ranks.push_back(good.ranks[0]);
+  expect_refusal();
+  given.ranks[0].pop_back();
+  expect_refusal();
+  // A chunk that no valid step has, in place of a kind: the hash does not differ.
+  pipeline_step& input_part = given.ranks[0][2];
+  ASSERT_EQ(input_part.what, pipeline_step::backward_input);
+  input_part.what = pipeline_step::forward;
+  input_part.chunk |= int{pipeline_step::backward_input} << 24;
+  EXPECT_EQ(hash_of(given), hash_of(good));
+  expect_refusal();
+}
+
+TEST(Pipeline, RunsOtherSchedulesBetween) {
+  job ranks(2, small_pieces());
+  const pipeline_kind kinds[] = {pipeline_kind::one_f_one_b, pipeline_kind::gpipe,
+                                 pipeline_kind::v_uneven};
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const pipeline_kind kind : kinds) {
+      for (const int micro_batches : {3, 3, 4}) {
+        const pipeline_schedule all =
+            make_schedule({.kind = kind, .ranks = 2, .micro_batches = micro_batches});
+        const stage_list work = make_stages(all, 10);
+        ASSERT_EQ(ranks.run([&](int r) {
+          pipeline_stage& own = *work[static_cast<std::size_t>(r)];
+          return turn == 1 ? run_pipeline(ranks.world(r), all, own)
+                           : run_pipeline(ranks.world(r), kind, micro_batches, own);
+        }),
+                  "");
+        for (std::size_t r = 0; r < 2; ++r) EXPECT_EQ(work[r]->done, all.ranks[r]);
+      }
+    }
+  }
+}
+
 TEST(Pipeline, RefusesInvalidArguments) {
   job ranks(1);
   integer_stage work(0, make_schedule({.micro_batches = 4}), 10);

@@ -22,7 +22,7 @@ ENDS_WITHIN_S = 2
 TEXT = str(HERE.parents[1] / "README.md")
 # A learning rate at which a wrong gradient shows after two steps.
 TINY = f"--model llama-tiny --type float32 --sequence 48 --batch 4 --steps 3 --learning-rate 0.01 --warmup 1 --data {TEXT}"
-SPLIT = {"zb_h1", "interleaved", "zb_v", "v_uneven"}
+SCHEDULES = ("gpipe", "one_f_one_b", "interleaved", "zb_h1", "zb_v", "v_uneven", "interleaved --chunks 1")
 
 
 def free_ports(count):
@@ -58,18 +58,16 @@ def losses_of(ranks, lines, folder):
 
 
 def same_losses():
-    has_schedules = importlib.util.find_spec("tandem.pipelines") is not None
-    schedules = ["gpipe", "one_f_one_b", *(sorted(SPLIT) if has_schedules else [])]
     with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
         alone, qwen, clipped, narrow, master = losses_of(1, [
             TINY, TINY.replace("llama", "qwen2") + " --data random", TINY + " --clip 0.5",
             TINY.replace("float32", "bfloat16"), TINY.replace("float32", "bfloat16") + " --master float32"], folder)
-        two = [f"{TINY} --schedule {kind}" for kind in schedules] + [
-            TINY + " --link gloo --layers 1,3 --recompute 1", TINY + " --schedule gpipe --chunks 2",
+        two = [f"{TINY} --schedule {kind}" for kind in SCHEDULES] + [
+            TINY + " --link gloo --layers 1,3 --recompute 1",
             TINY.replace("llama", "qwen2") + " --data random", TINY + " --clip 0.5", TINY.replace("float32", "bfloat16"),
             TINY.replace("float32", "bfloat16") + " --master float32",
             TINY + " --compare gloo,tandem-direct,tandem-forwarding --rounds 1"]
-        wanted = [alone[0]] * (len(schedules) + 2) + [qwen[0], clipped[0], narrow[0], master[0], alone[0]]
+        wanted = [alone[0]] * (len(SCHEDULES) + 1) + [qwen[0], clipped[0], narrow[0], master[0], alone[0]]
         layouts = ["pipeline=1,data=2", "tensor=2"]
         found = losses_of(2, two + [f"{TINY} --layout {text}" for text in layouts], folder)
         for line, runs, reference in zip(two, found, wanted, strict=False):
@@ -128,6 +126,16 @@ def by_hand():
         print(done.stdout.splitlines()[-1])
 
 
+def refused(arguments, text, python=(), **environment):
+    begun = time.monotonic()
+    done = subprocess.run([sys.executable, *python, str(PRETRAIN), "--model", "llama-tiny", "--sequence", "48", *arguments.split()],
+                          env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False)
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode == 2 and len(lines) == 1 and lines[0].startswith("pretrain: ") and text in lines[0], (arguments, done)
+    assert time.monotonic() - begun < 2, arguments
+    print(f"  {lines[0]}")
+
+
 def bad_input():
     for arguments, text in (
             ("--ranks 2 --layers 2,3", "they add up to 5, but the model has 4 layers"),
@@ -140,21 +148,26 @@ def bad_input():
             ("--model llama-9b", "no such model; choose llama-8b"),
             ("--model /nosuch/config.json", "cannot be read"),
             ("--schedule fastest", "no such schedule; choose gpipe"),
+            ("--ranks 2 --schedule gpipe --chunks 2", "2 chunks, but it has 1; interleaved takes any number"),
             ("--batch 3 --micro-batch 2", "not a multiple of 2"),
             ("--sequence 100000", "the model has positions for 512 tokens"),
             ("--report /nosuch/page.html", "cannot be written"), ("--json /nosuch/run.json", "cannot be written"),
             ("--save /proc/nosuch", "cannot be written"), ("--resume", "--save FOLDER"),
             ("--data /nosuch", "no such file or folder")):
-        begun = time.monotonic()
-        done = subprocess.run([sys.executable, str(PRETRAIN), "--model", "llama-tiny", "--sequence", "48", *arguments.split()],
-                              capture_output=True, text=True, timeout=60, check=False)
-        lines = done.stderr.strip().splitlines()
-        assert done.returncode == 2 and len(lines) == 1 and lines[0].startswith("pretrain: ") and text in lines[0], (arguments, done)
-        assert time.monotonic() - begun < 2, arguments
-        print(f"  {lines[0]}")
+        refused(arguments, text)
 
 
-TESTS = [bad_input, by_hand, same_losses, killed_and_resumed]
+def without_the_library():
+    """No link does without it: it makes the schedules."""
+    for link in ("nccl", "gloo", "tandem"):
+        refused(f"--link {link} --ranks 2", "/nowhere/libtandem_c.so does not exist: TANDEM_LIBRARY names it; Tandem's library makes "
+                "the schedules for every link: set TANDEM_LIBRARY", TANDEM_LIBRARY="/nowhere/libtandem_c.so")
+        refused(f"--link {link} --ranks 2", f"{__file__} cannot be loaded", TANDEM_LIBRARY=__file__)
+        refused(f"--link {link} --ranks 2", "the package tandem, which makes the schedules for every link, is not installed: "
+                "run tests/torch/install", python=["-I", "-S"])
+
+
+TESTS = [bad_input, without_the_library, by_hand, same_losses, killed_and_resumed]
 
 
 def main():

@@ -73,7 +73,8 @@ def main():
         for file in (*site.rglob("libtandem_c.so*"), *site.glob("bin/tandem")):
             check_needs_glibc_only(file)
         assert "tandem" in run([site / "bin/tandem", "--version"])
-        assert list(site.rglob("tandem.h")), "the C interface's header is missing"
+        for name in ("tandem.h", "tandem_pipelines.h"):
+            assert list(site.rglob(name)), f"the C interface's header {name} is missing"
 
         script = folder / "train.py"
         script.write_text(SCRIPT)

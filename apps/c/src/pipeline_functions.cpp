@@ -1,14 +1,68 @@
 #include <fmt/format.h>
-#include <tandem.h>
+#include <tandem_pipelines.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <tandem/pipeline_schedule.hpp>
 
 #include "status.hpp"
 
 namespace tandem::c {
 namespace {
+
+/// The result of the last computation, for calls with the same arguments: callers ask for one rank
+/// after another, and for the number of steps before the steps.
+template <class Result>
+class last_result {
+ public:
+  template <class Compute>
+  std::shared_ptr<const Result> of(const pipeline_shape& shape, Compute compute) {
+    std::shared_ptr<const entry> found = get();
+    if (found == nullptr || found->shape != shape) {
+      found = std::make_shared<const entry>(entry{shape, compute()});
+      put(found);
+    }
+    return {found, &found->result};
+  }
+
+ private:
+  struct entry {
+    pipeline_shape shape;
+    Result result;
+  };
+
+  // The lock is not held while something is computed or freed: a process that another thread forks
+  // meanwhile could never take it again.
+  std::shared_ptr<const entry> get() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return entry_;
+  }
+  void put(std::shared_ptr<const entry> made) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    entry_.swap(made);
+  }
+
+  std::mutex mutex_;
+  std::shared_ptr<const entry> entry_;
+};
+
+last_result<pipeline_schedule> last_schedule;
+last_result<schedule_check> last_check;
+
+std::shared_ptr<const pipeline_schedule> schedule_of(const pipeline_shape& shape) {
+  return last_schedule.of(shape, [&] { return make_schedule(shape); });
+}
+
+std::shared_ptr<const schedule_check> check_of(const pipeline_shape& shape) {
+  return last_check.of(shape, [&] {
+    const auto all = schedule_of(shape);
+    std::vector<stage_cost> costs = shape.costs;
+    if (costs.empty()) costs.resize(static_cast<std::size_t>(all->stages()));
+    return check(*all, costs);
+  });
+}
 
 /// A schedule with what simulates it.
 struct planned {
@@ -56,19 +110,16 @@ void copy_steps(const pipeline_steps& from, tandem_pipeline_step* steps, std::si
 }
 
 tandem_pipeline_prediction prediction_of(const planned& plan, std::int32_t rank) {
-  const pipeline_schedule all = make_schedule(plan.shape);
-  std::vector<stage_cost> costs = plan.shape.costs;
-  if (costs.empty()) costs.resize(static_cast<std::size_t>(all.stages()));
-  const schedule_check simulated = check(all, costs);
+  const auto simulated = check_of(plan.shape);
   const auto r = static_cast<std::size_t>(rank);
   return {sizeof(tandem_pipeline_prediction),
-          all.chunks,
-          simulated.peak_stash[r],
-          simulated.peak_weights[r],
-          simulated.slots,
-          simulated.busy_slots[r],
-          simulated.bubble(rank),
-          simulated.bubble()};
+          plan.chunks,
+          simulated->peak_stash[r],
+          simulated->peak_weights[r],
+          simulated->slots,
+          simulated->busy_slots[r],
+          simulated->bubble(rank),
+          simulated->bubble()};
 }
 
 }  // namespace
@@ -84,8 +135,8 @@ tandem_status tandem_pipeline_steps(const tandem_pipeline* pipeline, int32_t ran
     const planned plan = plan_of(pipeline, call);
     require(count, call, "count");
     check_rank(plan, rank, call);
-    const tandem::pipeline_schedule all = tandem::make_schedule(plan.shape);
-    copy_steps(all.ranks[static_cast<std::size_t>(rank)], steps, count);
+    const auto all = schedule_of(plan.shape);
+    copy_steps(all->ranks[static_cast<std::size_t>(rank)], steps, count);
   });
 }
 

@@ -48,7 +48,7 @@ def curve(title, label, first, values, from_zero=False):
             svg += text(x(mark - first), bottom + 18, "middle", number(mark))
     svg += text((left + right) / 2, height - 6, "middle", "step", "axis")
     points = "L".join(f"{x(k):.1f} {y(value):.1f}" for k, value in enumerate(values))
-    return svg + f"<path class='curve' d='M{points}{'h0' if len(values) == 1 else ''}'/></svg>"
+    return svg + f"<path class='curve joint' d='M{points}{'h0' if len(values) == 1 else ''}'/></svg>"
 
 
 def legend(used):

@@ -6,6 +6,7 @@ import datetime
 
 import torch
 import torch.distributed as dist
+from tandem.pipelines import BACKWARD, BACKWARD_INPUT, FORWARD
 
 AHEAD = 2  # receives of each direction that are posted before they are needed
 
@@ -176,12 +177,11 @@ class Pipes:
         work.wait(datetime.timedelta(seconds=60))
 
     def start(self, schedule):
-        from . import schedules
         for (direction, boundary), end in self.incoming.items():
             if direction == "activations":
-                end.start(schedule.sent(boundary, (schedules.FORWARD,)))
+                end.start(schedule.sent(boundary, (FORWARD,)))
             else:
-                end.start(schedule.sent(boundary + 1, (schedules.BACKWARD, schedules.BACKWARD_INPUT)))
+                end.start(schedule.sent(boundary + 1, (BACKWARD, BACKWARD_INPUT)))
 
     def finish(self):
         for end in self.outgoing.values():

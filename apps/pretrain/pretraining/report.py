@@ -65,7 +65,8 @@ def page(facts, steps, ranks):
     rows = "".join(f"<tr><th scope='row'>{html.escape(key.replace('_', ' '))}</th><td>{html.escape(str(value))}</td></tr>\n"
                    for key, value in facts.items() if key != "links" and value is not None)
     body += section("Configuration", "Model, data, layout and links of this run.", f"<table class='summary'>{rows}</table>")
-    style = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+    folder = Path(__file__).resolve().parent
+    style = "".join(sheet.read_text(encoding="utf-8") for sheet in (folder.parents[1] / "style" / "page.css", folder / "report.css"))
     return (f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>\n<meta name='viewport' content='width=device-width, "
             f"initial-scale=1'>\n<meta name='color-scheme' content='light dark'>\n<title>{html.escape(title)}</title>\n"
             f"<style>{style}</style></head>\n<body><main>\n<h1>{html.escape(title)}</h1>\n<p class='result'>{html.escape(result)}</p>"

@@ -1,8 +1,7 @@
 """Runs a schedule: forwards and backwards of this rank's stages, and the messages between them."""
 
 import torch
-
-from .schedules import BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS, FORWARD
+from tandem.pipelines import BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS, FORWARD
 
 
 class Runner:

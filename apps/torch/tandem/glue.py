@@ -32,6 +32,15 @@ def library():
     return path
 
 
+def opened(mode=ctypes.DEFAULT_MODE):
+    """The library. Raises Unusable."""
+    path = library()
+    try:
+        return ctypes.CDLL(str(path), mode=mode)
+    except OSError as failed:  # its text begins with the path, or with that of another library that is missing
+        raise Unusable(f"tandem: {path} cannot be loaded ({failed}): " + advice()) from failed
+
+
 def advice():
     if os.environ.get("TANDEM_LIBRARY"):
         return "TANDEM_LIBRARY names it"
@@ -130,11 +139,7 @@ def load():
     import torch
 
     path = compiled(torch)
-    try:
-        # Its symbols, tandem_*, are those that the module leaves open.
-        ctypes.CDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
-    except OSError as failed:  # its text begins with the path, or with that of another library that is missing
-        raise Unusable(f"tandem: {library()} cannot be loaded ({failed}): " + advice()) from failed
+    opened(ctypes.RTLD_GLOBAL)  # its symbols, tandem_*, are those that the module leaves open
     try:
         loader = importlib.machinery.ExtensionFileLoader("_tandem_backend", str(path))
         spec = importlib.util.spec_from_loader("_tandem_backend", loader)

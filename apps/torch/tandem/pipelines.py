@@ -5,20 +5,20 @@ PyTorch: only the library.
         ...  # on stage_of("zb_v", rank, 4, chunk) of the model
 
 Every rank that gives the same arguments gets the same schedules. A schedule keeps forwards, input parts and weight parts of
-each chunk in the order of micro-batches, so that gradients are summed in the same order with every kind.
+each chunk in the order of micro-batches, so that gradients are summed in the same order with every kind. Every function raises
+glue.Unusable if there is no library.
 """
 
 import ctypes
-import threading
-from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
+from ctypes import byref, c_int32, c_size_t
 from typing import NamedTuple
 
-from . import glue
-from .plain.library import Error
+from .plain.library import OK, Error, Pipeline, PipelinePrediction, PipelineStep, loaded
 
 KINDS = ("gpipe", "one_f_one_b", "interleaved", "zb_h1", "zb_v", "v_uneven")
+TWO_CHUNKS = ("interleaved", "zb_v", "v_uneven")  # of each rank, unless others are asked for; the others have one
 FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS = "forward", "backward", "backward_input", "backward_weights"
-_WORK = (FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS)  # by number in tandem.h
+_WORK = (FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHTS)  # by number in tandem_pipelines.h
 
 
 class Step(NamedTuple):
@@ -41,48 +41,17 @@ class Prediction(NamedTuple):
     bubble_of_all: float
 
 
-class _Pipeline(ctypes.Structure):
-    _fields_ = [("struct_bytes", c_size_t), ("kind", c_char_p), ("ranks", c_int32), ("micro_batches", c_int32),
-                ("chunks", c_int32), ("costs", POINTER(c_int32)), ("cost_count", c_size_t)]
-
-
-class _Step(ctypes.Structure):
-    _fields_ = [("what", c_int32), ("chunk", c_int32), ("micro_batch", c_int32)]
-
-
-class _Prediction(ctypes.Structure):
-    _fields_ = [("struct_bytes", c_size_t), ("chunks", c_int32), ("peak_stash", c_int32), ("peak_weights", c_int32),
-                ("slots", c_int64), ("busy_slots", c_int64), ("bubble", c_double), ("bubble_of_all", c_double)]
-
-
-_FUNCTIONS = {
-    "steps": [POINTER(_Pipeline), c_int32, POINTER(_Step), POINTER(c_size_t), POINTER(Error)],
-    "stage": [POINTER(_Pipeline), c_int32, c_int32, POINTER(c_int32), POINTER(Error)],
-    "predict": [POINTER(_Pipeline), c_int32, POINTER(_Prediction), POINTER(Error)],
-}
-_lock = threading.Lock()
-_opened = None
-
-
 def _call(name, *arguments):
-    """Calls that function of the library. Raises ValueError with its text."""
-    global _opened
-    with _lock:
-        if _opened is None:
-            library = ctypes.CDLL(str(glue.library()))
-            for each, types in _FUNCTIONS.items():
-                function = getattr(library, f"tandem_pipeline_{each}")
-                function.restype, function.argtypes = c_int, types
-            _opened = library
+    """Calls that function of tandem_pipelines.h. Raises ValueError with its text."""
     error = Error()
-    if getattr(_opened, f"tandem_pipeline_{name}")(*arguments, byref(error)) != 0:
+    if getattr(loaded(), f"pipeline_{name}")(*arguments, byref(error)) != OK:
         raise ValueError(error.message())
 
 
 def _pipeline(kind, ranks, micro_batches, chunks, costs):
     flat = [cost for stage in costs or () for cost in stage]
     array = (c_int32 * len(flat))(*flat) if flat else None
-    return _Pipeline(ctypes.sizeof(_Pipeline), kind.encode(), ranks, micro_batches, chunks, array, len(flat))
+    return Pipeline(ctypes.sizeof(Pipeline), kind.encode(), ranks, micro_batches, chunks, array, len(flat))
 
 
 def schedule(kind, ranks, micro_batches, chunks=0, costs=None):
@@ -94,7 +63,7 @@ def schedule(kind, ranks, micro_batches, chunks=0, costs=None):
     for rank in range(max(ranks, 1)):
         count = c_size_t(0)
         _call("steps", byref(pipeline), rank, None, byref(count))
-        steps = (_Step * count.value)()
+        steps = (PipelineStep * count.value)()
         _call("steps", byref(pipeline), rank, steps, byref(count))
         of_ranks.append([Step(_WORK[step.what], step.chunk, step.micro_batch) for step in steps])
     return of_ranks
@@ -112,7 +81,7 @@ def predict(kind, ranks, micro_batches, chunks=0, costs=None):
     pipeline = _pipeline(kind, ranks, micro_batches, chunks, costs)
     of_ranks = []
     for rank in range(max(ranks, 1)):
-        found = _Prediction(ctypes.sizeof(_Prediction))
+        found = PipelinePrediction(ctypes.sizeof(PipelinePrediction))
         _call("predict", byref(pipeline), rank, byref(found))
         of_ranks.append(Prediction(found.peak_stash, found.peak_weights, found.slots, found.busy_slots, found.bubble,
                                    found.bubble_of_all))

@@ -80,7 +80,8 @@ class pipeline_observer {
 /// the next call. Between two chunks of one rank nothing is copied. No schedule that `check`
 /// accepts can deadlock, as it simulates these buffers.
 ///
-/// Costs one simulation of the schedule (`check`) for each call.
+/// Costs one simulation of the schedule (`check`). The communicator keeps the last one that passed,
+/// so that a call with an equal one costs a comparison.
 ///
 /// @par Errors  As under communicator, Failure; a stage's exception is rethrown unchanged on this
 ///   rank and ends every other rank with `errc::peer_lost` and its text. A failed transfer is
@@ -93,7 +94,8 @@ class pipeline_observer {
 ///   only when neither the stage nor a transfer is in progress.
 asio::awaitable<void> run_pipeline(communicator& group, const pipeline_schedule& all,
                                    pipeline_stage& work, pipeline_observer* observer = nullptr);
-/// The same with the schedule that the kind has for stages of equal costs, and its usual chunks.
+/// The same with the schedule that the kind has for stages of equal costs, and its usual chunks. It
+/// is made again when the kind or the number of micro-batches differs from the last call's.
 asio::awaitable<void> run_pipeline(communicator& group, pipeline_kind kind, int micro_batches,
                                    pipeline_stage& work, pipeline_observer* observer = nullptr);
 

@@ -94,6 +94,8 @@ struct pipeline_shape {
   std::vector<stage_cost> costs = {};  ///< by stage, for v_uneven; empty: equal
   int max_stash = 0;  ///< for v_uneven: limit of a rank's stash, in micro-batches of one chunk; 0:
                       ///< 2 * ranks, as in 1F1B
+
+  bool operator==(const pipeline_shape&) const = default;
 };
 
 /// The steps of all ranks of a pipeline.

@@ -19,6 +19,7 @@
 namespace tandem::detail {
 
 class call;
+struct checked_pipeline;
 class device_queue;
 class levels;
 
@@ -113,6 +114,13 @@ class group : public std::enable_shared_from_this<group> {
   void close_number(unsigned number) noexcept { open_ &= ~(std::uint64_t{1} << number); }
   void open_pipeline();
   void close_pipeline() noexcept { pipeline_open_ = false; }
+  /// The schedule that was checked last for this group; null before the first.
+  const std::shared_ptr<const checked_pipeline>& last_pipeline() const noexcept {
+    return last_pipeline_;
+  }
+  void keep_pipeline(std::shared_ptr<const checked_pipeline> checked) noexcept {
+    last_pipeline_ = std::move(checked);
+  }
 
   /// The failure that ended this group; empty while it is usable.
   const std::optional<error>& failed() const noexcept { return failed_; }
@@ -143,6 +151,7 @@ class group : public std::enable_shared_from_this<group> {
   const std::shared_ptr<call_watch> watch_;
   std::uint64_t open_ = 0;  // bit k: the collective with number k is in progress
   bool pipeline_open_ = false;
+  std::shared_ptr<const checked_pipeline> last_pipeline_;
   std::optional<error> failed_;
   backend_description backend_;
   std::unique_ptr<device_backend> islands_;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <tandem/pipeline.hpp>
 #include <utility>
 
@@ -8,9 +10,21 @@
 #include "pipeline/buffers.hpp"
 
 namespace tandem {
+namespace detail {
+
+/// A schedule that is right for the ranks of a group.
+struct checked_pipeline {
+  pipeline_schedule all;
+  std::uint64_t hash;
+  std::optional<pipeline_kind> kind;  ///< that it was made for; empty: the caller made it
+};
+
+}  // namespace detail
+
 namespace {
 
 using detail::call;
+using detail::checked_pipeline;
 using detail::chunk_buffers;
 using detail::message_ring;
 using detail::transfer;
@@ -18,14 +32,7 @@ using clock = std::chrono::steady_clock;
 
 const message_ring no_messages;
 
-/// What one rank needs of a schedule.
-struct rank_schedule {
-  pipeline_placement placement;
-  int chunks;
-  int micro_batches;
-  pipeline_steps steps;
-  std::uint64_t hash;  ///< of all ranks
-};
+using checked_ptr = std::shared_ptr<const checked_pipeline>;
 
 pipeline_activity activity_of(pipeline_step::kind what) {
   switch (what) {
@@ -57,8 +64,12 @@ const char* phase_of(pipeline_step::kind what) {
 
 class runner {
  public:
-  runner(call& c, rank_schedule own, pipeline_stage& work, pipeline_observer* observer)
-      : call_(c), own_(std::move(own)), work_(work), observer_(observer) {}
+  runner(call& c, checked_ptr checked, pipeline_stage& work, pipeline_observer* observer)
+      : call_(c),
+        checked_(std::move(checked)),
+        all_(checked_->all),
+        work_(work),
+        observer_(observer) {}
 
   asio::awaitable<void> run();
 
@@ -75,7 +86,8 @@ class runner {
   }
 
   call& call_;
-  const rank_schedule own_;
+  const checked_ptr checked_;
+  const pipeline_schedule& all_;
   pipeline_stage& work_;
   pipeline_observer* const observer_;
   std::vector<chunk_buffers> chunks_;
@@ -83,18 +95,18 @@ class runner {
 
 asio::awaitable<void> runner::connect() {
   detail::group& g = *call_.in;
-  for (int chunk = 0; chunk < own_.chunks; ++chunk) {
-    const int stage = stage_of(own_.placement, {g.rank(), chunk}, g.size());
+  for (int chunk = 0; chunk < all_.chunks; ++chunk) {
+    const int stage = stage_of(all_.placement, {g.rank(), chunk}, g.size());
     for (const int next_to_it : {stage - 1, stage + 1}) {
-      if (next_to_it < 0 || next_to_it == own_.chunks * g.size()) continue;
-      const int peer = location_of(own_.placement, next_to_it, g.size()).rank;
+      if (next_to_it < 0 || next_to_it == all_.chunks * g.size()) continue;
+      const int peer = location_of(all_.placement, next_to_it, g.size()).rank;
       if (peer != g.rank() && !g.connected(peer)) co_await g.connect(peer);
     }
   }
 }
 
 void runner::receive(const message_ring& from, int micro_batch) {
-  if (!from.is_remote() || micro_batch >= own_.micro_batches) return;
+  if (!from.is_remote() || micro_batch >= all_.micro_batches) return;
   call_.io.recv(from.at(micro_batch), from.path, from.flow, from.view(micro_batch));
 }
 
@@ -153,19 +165,20 @@ asio::awaitable<void> runner::run_step(pipeline_step step) {
 asio::awaitable<void> runner::run() {
   co_await connect();
   // Messages of another schedule fail with a mismatch.
-  call_.io.set_signature({own_.hash, 0});
-  chunks_ = detail::assign_buffers(call_, own_.placement, own_.chunks, work_);
+  call_.io.set_signature({checked_->hash, 0});
+  chunks_ = detail::assign_buffers(call_, all_.placement, all_.chunks, work_);
   for (int m = 0; m < detail::buffers_each_end; ++m) {
     for (const chunk_buffers& chunk : chunks_) {
       receive(chunk.activations_in, m);
       receive(chunk.gradients_in, m);
     }
   }
-  for (const pipeline_step& step : own_.steps) co_await run_step(step);
+  const pipeline_steps& own = all_.ranks[static_cast<std::size_t>(call_.in->rank())];
+  for (const pipeline_step& step : own) co_await run_step(step);
   // All inputs are consumed; the last results may still be in flight.
-  for (int c = 0; c < own_.chunks; ++c) {
+  for (int c = 0; c < all_.chunks; ++c) {
     const chunk_buffers& chunk = chunks_[static_cast<std::size_t>(c)];
-    for (int m = own_.micro_batches - detail::buffers_each_end; m < own_.micro_batches; ++m) {
+    for (int m = all_.micro_batches - detail::buffers_each_end; m < all_.micro_batches; ++m) {
       co_await until_sent(chunk.activations_out, {pipeline_step::forward, m, c}, m);
       co_await until_sent(chunk.gradients_out, {pipeline_step::backward, m, c}, m);
     }
@@ -173,27 +186,54 @@ asio::awaitable<void> runner::run() {
 }
 
 /// Keeps the runner in the coroutine frame while it runs.
-asio::awaitable<void> run(call& c, rank_schedule own, pipeline_stage& work,
+asio::awaitable<void> run(call& c, checked_ptr checked, pipeline_stage& work,
                           pipeline_observer* observer) {
-  runner all(c, std::move(own), work, observer);
+  runner all(c, std::move(checked), work, observer);
   co_await all.run();
-}
-
-/// @pre `check` accepts the schedule, and it is for the group's ranks.
-asio::awaitable<void> start(communicator& group, const pipeline_schedule& all, pipeline_stage& work,
-                            pipeline_observer* observer) {
-  const std::shared_ptr<detail::group>& g = group.internals();
-  const auto rank = static_cast<std::size_t>(g->rank());
-  rank_schedule own{all.placement, all.chunks, all.micro_batches, all.ranks[rank], hash_of(all)};
-  detail::lease slot(g, "pipeline", detail::buffer_bytes(*g, all, work),
-                     g->queue_for(work.memory()));
-  call& c = *slot;
-  return detail::run_call(std::move(slot), run(c, std::move(own), work, observer),
-                          call::kind::pipeline);
 }
 
 error bad_schedule(const std::string& problem) {
   return error(errc::bad_input, "run_pipeline: " + problem);
+}
+
+checked_ptr keep(detail::group& g, checked_pipeline checked) {
+  const auto kept = std::make_shared<const checked_pipeline>(std::move(checked));
+  g.keep_pipeline(kept);
+  return kept;
+}
+
+/// Simulates the schedule unless it is the last one. It is compared as a whole, since a bad one may
+/// have the hash of a good one.
+checked_ptr checked(detail::group& g, const pipeline_schedule& all) {
+  const checked_ptr& last = g.last_pipeline();
+  if (last != nullptr && last->all == all) return last;
+  if (all.size() != g.size()) {
+    throw bad_schedule(
+        fmt::format("a schedule of {} ranks in a group of {}", all.size(), g.size()));
+  }
+  const std::string problem = check(all).problem;
+  if (!problem.empty()) throw bad_schedule(problem);
+  return keep(g, {all, hash_of(all), {}});
+}
+
+/// The schedule of that kind, which needs no check.
+checked_ptr made(detail::group& g, pipeline_kind kind, int micro_batches) {
+  const checked_ptr& last = g.last_pipeline();
+  if (last != nullptr && last->kind == kind && last->all.micro_batches == micro_batches)
+    return last;
+  pipeline_schedule all =
+      make_schedule({.kind = kind, .ranks = g.size(), .micro_batches = micro_batches});
+  const std::uint64_t hash = hash_of(all);
+  return keep(g, {std::move(all), hash, kind});
+}
+
+asio::awaitable<void> start(const std::shared_ptr<detail::group>& g, checked_ptr checked,
+                            pipeline_stage& work, pipeline_observer* observer) {
+  detail::lease slot(g, "pipeline", detail::buffer_bytes(*g, checked->all, work),
+                     g->queue_for(work.memory()));
+  call& c = *slot;
+  return detail::run_call(std::move(slot), run(c, std::move(checked), work, observer),
+                          call::kind::pipeline);
 }
 
 }  // namespace
@@ -209,14 +249,9 @@ asio::awaitable<void> pipeline_stage::backward_weights(pipeline_step) {
 
 asio::awaitable<void> run_pipeline(communicator& group, const pipeline_schedule& all,
                                    pipeline_stage& work, pipeline_observer* observer) {
-  if (all.size() != group.size()) {
-    return detail::refuse(bad_schedule(
-        fmt::format("a schedule of {} ranks in a group of {}", all.size(), group.size())));
-  }
-  const std::string problem = check(all).problem;
-  if (!problem.empty()) return detail::refuse(bad_schedule(problem));
   try {
-    return start(group, all, work, observer);
+    const std::shared_ptr<detail::group>& g = group.internals();
+    return start(g, checked(*g, all), work, observer);
   } catch (const error& failure) {
     return detail::refuse(failure);
   }
@@ -225,9 +260,8 @@ asio::awaitable<void> run_pipeline(communicator& group, const pipeline_schedule&
 asio::awaitable<void> run_pipeline(communicator& group, pipeline_kind kind, int micro_batches,
                                    pipeline_stage& work, pipeline_observer* observer) {
   try {
-    const pipeline_schedule all =
-        make_schedule({.kind = kind, .ranks = group.size(), .micro_batches = micro_batches});
-    return start(group, all, work, observer);
+    const std::shared_ptr<detail::group>& g = group.internals();
+    return start(g, made(*g, kind, micro_batches), work, observer);
   } catch (const error& failure) {
     return detail::refuse(failure);
   }

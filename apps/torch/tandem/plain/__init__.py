@@ -5,8 +5,6 @@ import sys
 import threading
 import weakref
 
-from .. import glue
-
 _lock = threading.Lock()
 _opened = None
 _world = None  # a weak reference to the default group
@@ -15,19 +13,12 @@ _world = None  # a weak reference to the default group
 def load():
     """Opens Tandem's library. Returns this module. Raises Unusable."""
     global _opened
-    from . import gaps
-    from . import library as declarations
+    from . import gaps, library
 
     with _lock:
         if _opened is None:
-            path = glue.library()
-            try:
-                opened = declarations.Library(path)
-            except (OSError, AttributeError) as failed:
-                raise glue.Unusable(f"tandem: {path} cannot be loaded: {failed}") from failed
-            if opened.abi_version() != declarations.ABI_VERSION:
-                raise glue.Unusable(f"tandem: {path} has the interface {opened.abi_version()}, this package needs "
-                               f"{declarations.ABI_VERSION}: install both from one version of Tandem")
+            opened = library.loaded()
+            opened.log_to_stderr()
             gaps.let_handles_answer()
             gaps.let_ranks_stay_out_of_splits()
             _opened = opened

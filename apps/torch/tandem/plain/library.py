@@ -1,7 +1,10 @@
-"""tandem.h for Python: its constants, structures and functions, and its errors as exceptions."""
+"""tandem.h and tandem_pipelines.h for Python: constants, structures and functions, and errors as exceptions. Needs no PyTorch."""
 
 import ctypes
+import threading
 from ctypes import POINTER, byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
+
+from .. import glue
 
 ABI_VERSION = 1
 OK, IN_PROGRESS, TIMED_OUT = 0, -1, 6
@@ -53,6 +56,20 @@ class JobOptions(ctypes.Structure):
                 ("memory_kind", c_int32), ("device", c_int32)]
 
 
+class Pipeline(ctypes.Structure):
+    _fields_ = [("struct_bytes", c_size_t), ("kind", c_char_p), ("ranks", c_int32), ("micro_batches", c_int32),
+                ("chunks", c_int32), ("costs", POINTER(c_int32)), ("cost_count", c_size_t)]
+
+
+class PipelineStep(ctypes.Structure):
+    _fields_ = [("what", c_int32), ("chunk", c_int32), ("micro_batch", c_int32)]
+
+
+class PipelinePrediction(ctypes.Structure):
+    _fields_ = [("struct_bytes", c_size_t), ("chunks", c_int32), ("peak_stash", c_int32), ("peak_weights", c_int32),
+                ("slots", c_int64), ("busy_slots", c_int64), ("bubble", c_double), ("bubble_of_all", c_double)]
+
+
 JOB = COMM = OP = c_void_p
 LENGTHS = POINTER(c_size_t)
 OPERATIONS = {  # between the communicator and the call
@@ -88,20 +105,41 @@ FUNCTIONS = {  # result, arguments
     "op_on_complete": (None, [OP, Completed, c_void_p]),
     "op_cancel": (None, [OP]),
     "op_release": (None, [OP]),
+    "pipeline_steps": (c_int, [POINTER(Pipeline), c_int32, POINTER(PipelineStep), POINTER(c_size_t), POINTER(Error)]),
+    "pipeline_stage": (c_int, [POINTER(Pipeline), c_int32, c_int32, POINTER(c_int32), POINTER(Error)]),
+    "pipeline_predict": (c_int, [POINTER(Pipeline), c_int32, POINTER(PipelinePrediction), POINTER(Error)]),
 } | {name: (c_int, [COMM, *arguments, POINTER(Call), POINTER(OP), POINTER(Error)]) for name, arguments in OPERATIONS.items()}
 
 
 class Library:
-    """The functions of tandem.h without their prefix. Calls release the interpreter's lock."""
+    """The functions of both headers without their prefix. Calls release the interpreter's lock. Raises glue.Unusable."""
 
-    def __init__(self, path):
-        self.path = str(path)
-        opened = ctypes.CDLL(self.path)
-        for name, (result, arguments) in FUNCTIONS.items():
-            function = opened[f"tandem_{name}"]
-            function.restype, function.argtypes = result, arguments
-            setattr(self, name, function)
-        self.log_to_stderr()
+    def __init__(self):
+        opened, path = glue.opened(), glue.library()
+        try:
+            for name, (result, arguments) in FUNCTIONS.items():
+                function = opened[f"tandem_{name}"]
+                function.restype, function.argtypes = result, arguments
+                setattr(self, name, function)
+        except AttributeError as missing:
+            raise glue.Unusable(f"tandem: {path} cannot be used ({missing}): install it and this package from one version of "
+                                "Tandem") from missing
+        if self.abi_version() != ABI_VERSION:
+            raise glue.Unusable(f"tandem: {path} has the interface {self.abi_version()}, this package needs {ABI_VERSION}: install "
+                                "both from one version of Tandem")
+
+
+_lock = threading.Lock()
+_loaded = None
+
+
+def loaded():
+    """The Library of this process, which the first call opens. Raises glue.Unusable."""
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            _loaded = Library()
+        return _loaded
 
 
 def failure(error):
