@@ -5,7 +5,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from . import BadInput, configs, data, layout, link_settings, schedules
+from . import BadInput, configs, data, layout, link_settings, output, schedules
 
 EPILOG = """Under torchrun each process is a rank; without it --ranks N starts N ranks on this host. README.md of this folder has
 examples."""
@@ -139,7 +139,8 @@ def check_outputs(options):
     for name in ("json", "report"):
         path = getattr(options, name)
         if path:
-            _try(f"--{name} {path}", Path(path).parent)
+            if not output.is_special(path):
+                _try(f"--{name} {path}", Path(os.path.realpath(path)).parent)
             if os.path.isdir(path) or (os.path.exists(path) and not os.access(path, os.W_OK)):
                 raise BadInput(f"--{name} {path}: cannot be written")
     if options.compare and (options.report or options.save):
