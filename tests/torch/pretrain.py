@@ -196,6 +196,12 @@ def damaged_files():
 
 def lost_output():
     """Of a full disk and a closed pipe: a word, and a status that is not 0. Devices and links are written through."""
+    for shell, text in ((">/dev/full", "No space left on device"), (">&-", "it is closed"), ("| head -c0", "Broken pipe")):
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{sys.executable} {PRETRAIN} --help {shell}"], text=True,
+                              capture_output=True, timeout=60, check=False)
+        said = f"pretrain: standard output: {text}; some of it was lost\n"
+        assert shell.startswith("|") or (done.returncode == 1 and done.stderr == said), (shell, done)
+        assert done.returncode == 1 or not done.stderr, (shell, done)  # head may have been slow to end
     with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = run_alone(folder, "--report", f"{folder}/page.html", stdout=full)

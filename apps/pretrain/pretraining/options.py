@@ -11,8 +11,19 @@ EPILOG = """Under torchrun each process is a rank; without it --ranks N starts N
 examples."""
 
 
+class Parser(argparse.ArgumentParser):
+    """One that does not ignore that its help cannot be written."""
+
+    def print_help(self, file=None):
+        try:
+            output.show(self.format_help().rstrip("\n"))
+            output.finish()
+        except RuntimeError as lost:
+            self.exit(1, f"pretrain: {lost}\n")
+
+
 def parser():
-    made = argparse.ArgumentParser(prog="pretrain", description="Pretrains a LLaMA or Qwen2 model.", epilog=EPILOG)
+    made = Parser(prog="pretrain", description="Pretrains a LLaMA or Qwen2 model.", epilog=EPILOG)
     model = made.add_argument_group("model")
     model.add_argument("--model", default="llama-small", help=f"{', '.join(configs.BUILT_IN)}, or a config.json (llama-small)")
     model.add_argument("--type", default="bfloat16", choices=["bfloat16", "float32"], help="of parameters and activations")

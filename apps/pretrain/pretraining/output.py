@@ -22,6 +22,7 @@ def show(text):
         print(text, flush=True)
     except OSError as failed:
         _lost.append(failed.strerror)
+        sys.stdout = None  # or the interpreter would write the rest when it ends
         if isinstance(failed, BrokenPipeError):
             finish()
 
