@@ -103,7 +103,10 @@ void output_file::append(std::string_view text) {
 
 void output_file::open_stream() {
   append_failed_ = output_target::find(path_, target_);
-  if (append_failed_ != 0) return;
+  if (append_failed_ != 0) {
+    target_.file.clear();  // whatever is there must not be replaced
+    return;
+  }
   const int opened = target_.open_stream();
   if (opened < 0) {
     append_failed_ = errno;
