@@ -5,7 +5,6 @@
 #include <boost/version.hpp>
 #include <cstdio>
 #include <exception>
-#include <system_error>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
 
@@ -52,22 +51,22 @@ const command& find_command(std::string_view name) {
               near.empty() ? "tandem --help lists them" : fmt::format("did you mean {}?", near));
 }
 
-void print_overview(std::FILE* to) {
-  fmt::print(to,
-             "Tandem: one training job across AMD and NVIDIA GPUs.\n\n"
-             "usage: tandem SUBCOMMAND [options]\n\n");
-  for (const command& c : commands) fmt::print(to, "  {:<9} {}\n", c.name, c.summary);
-  fmt::print(to,
-             "\nExamples:\n"
-             "  tandem train                     train a model on two islands of two ranks\n"
-             "  tandem perf pingpong --bytes 8   latency of a short message\n"
-             "  tandem run -n 4 -- ./program     start four ranks of your own program\n\n"
-             "tandem SUBCOMMAND --help describes a subcommand.\n");
+std::string overview() {
+  std::string text =
+      "Tandem: one training job across AMD and NVIDIA GPUs.\n\n"
+      "usage: tandem SUBCOMMAND [options]\n\n";
+  for (const command& c : commands) text += fmt::format("  {:<9} {}\n", c.name, c.summary);
+  return text +
+         "\nExamples:\n"
+         "  tandem train                     train a model on two islands of two ranks\n"
+         "  tandem perf pingpong --bytes 8   latency of a short message\n"
+         "  tandem run -n 4 -- ./program     start four ranks of your own program\n\n"
+         "tandem SUBCOMMAND --help describes a subcommand.\n";
 }
 
 int help_main(arguments args) {
   if (args.empty() || args[0] == "--help" || args[0] == "-h") {
-    print_overview(stdout);
+    print(overview());
     return success;
   }
   const std::vector<std::string> help{"--help"};
@@ -86,8 +85,8 @@ int options_main(arguments args) {
   if (!line.parse(args)) return success;
   const settings defaults;
   for (const tandem::option& o : option_table()) {
-    fmt::print("--{:<24} {:<32} default {:<8} current {:<8} [{}]\n    {}\n", o.name, o.environment,
-               o.get(defaults), o.get(options), o.unit, o.help);
+    print(fmt::format("--{:<24} {:<32} default {:<8} current {:<8} [{}]\n    {}\n", o.name,
+                      o.environment, o.get(defaults), o.get(options), o.unit, o.help));
   }
   return success;
 }
@@ -98,27 +97,14 @@ int version_main(arguments args) {
                      .summary = "Version, commit and compiler.",
                      .examples = "  tandem version\n"});
   if (!line.parse(args)) return success;
-  fmt::print("tandem {} ({})\nbuilt with {} and Boost {}.{}.{}\n", version(), commit(),
+  print(fmt::format("tandem {} ({})\nbuilt with {} and Boost {}.{}.{}\n", version(), commit(),
 #ifdef __clang__
-             "clang " __clang_version__,
+                    "clang " __clang_version__,
 #else
-             "GCC " __VERSION__,
+                    "GCC " __VERSION__,
 #endif
-             BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100);
+                    BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100));
   return success;
-}
-
-/// Runs a subcommand and flushes its standard output.
-int run_command(const command& chosen, arguments args) {
-  try {
-    const int status = chosen.main(args);
-    flush_output();
-    return status;
-  } catch (const std::system_error& failed) {
-    // Thrown by fmt, which does not name the file.
-    if (std::ferror(stdout) == 0) throw;
-    throw lost_output(failed.code().value());
-  }
 }
 
 /// One line on standard error; the exit status.
@@ -138,14 +124,17 @@ int tandem_main(arguments args) {
   try {
     log_to_stderr(log_level::warning);
     if (args.empty()) {
-      print_overview(stderr);
+      fmt::print(stderr, "{}", overview());
       return wrong_usage;
     }
-    if (args[0] == "--help" || args[0] == "-h") return help_main({});
-    if (args[0] == "--version") return version_main({});
-    const command& chosen = find_command(args[0]);
+    std::string_view name = args[0];
+    if (name == "--help" || name == "-h") name = "help";
+    if (name == "--version") name = "version";
+    const command& chosen = find_command(name);
     who += fmt::format(" {}", chosen.name);
-    return run_command(chosen, args.subspan(1));
+    const int status = chosen.main(args.subspan(1));
+    finish_output();
+    return status;
   } catch (...) {
     return report(who, std::current_exception());
   }

@@ -122,8 +122,7 @@ bool command_line::parse(std::span<const std::string> args) {
   const bool wants_help = std::any_of(
       own.begin(), own.end(), [](const std::string& a) { return a == "--help" || a == "-h"; });
   if (wants_help) {
-    const std::string text = help();
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print(help());
     return false;
   }
   const std::vector<po::option> parsed = s.read(own);

@@ -42,6 +42,8 @@ class command_line {
   void option(const std::string& name, int& value, int min_value, int max_value, std::string help);
   void option(const std::string& name, double& value, double min_value, double max_value,
               std::string help);
+  /// The file that an `output_file` writes; the help shows it as FILE, and no other option so.
+  void output(const std::string& name, std::string& path, std::string help);
   /// The value is one of the words.
   void choice(const std::string& name, std::string& value, std::vector<std::string_view> words,
               std::string help);

@@ -53,6 +53,11 @@ void command_line::option(const std::string& name, std::string& value, std::stri
   state_->add(name, "TEXT", std::move(help), value, set);
 }
 
+void command_line::output(const std::string& name, std::string& path, std::string help) {
+  const auto set = [&path](const std::string& text) { path = text; };
+  state_->add(name, "FILE", std::move(help), path, set);
+}
+
 void command_line::option(const std::string& name, int& value, int min_value, int max_value,
                           std::string help) {
   const auto set = [&value, min_value, max_value,

@@ -6,11 +6,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <tandem/detail/file_replacement.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 #include <vector>
 
-#include "cli/output_target.hpp"
+#include "cli/console.hpp"
 
 namespace tandem::cli {
 namespace {
@@ -27,6 +28,8 @@ std::string advice_for(int number, const std::string& option) {
       return "raise the file size limit: `ulimit -f`";
     case ENXIO:
       return "start the reader of the pipe first";
+    case EPIPE:
+      return "its reader must read to the end";
     default:
       return fmt::format("give {} a path in an existing folder that you may write to", option);
   }
@@ -83,6 +86,7 @@ void output_file::write(std::string_view content) const {
   if (!is_enabled()) return;
   output_target target;
   int failed = output_target::find(path_, target);
+  if (target.what == output_target::kind::descriptor) print_now({});  // earlier output comes first
   if (failed == 0) failed = target.replace(content);
   if (failed != 0) throw cannot_write(option_, path_, failed, save_elsewhere(path_, content));
 }
@@ -91,27 +95,39 @@ void output_file::append(std::string_view text) {
   if (!is_enabled()) return;
   const bool first = appended_.empty();
   appended_ += text;
-  if (first) append_failed_ = open_stream();
-  if (append_failed_ != 0) return;
-  std::fflush(stdout);  // earlier output comes first if both go to the same file
-  append_failed_ = write_all(::fileno(stream_.get()), text);
+  if (first) open_stream();
+  if (append_failed_ != 0 || !stream_) return;
+  print_now({});  // earlier output comes first if both go to the same file
+  append_failed_ = detail::write_all(::fileno(stream_.get()), text);
 }
 
-int output_file::open_stream() {
-  output_target target;
-  if (const int failed = output_target::find(path_, target)) return failed;
-  const int opened = target.open_stream();
-  if (opened < 0) return errno;
+void output_file::open_stream() {
+  append_failed_ = output_target::find(path_, target_);
+  if (append_failed_ != 0) {
+    target_.file.clear();  // whatever is there must not be replaced
+    return;
+  }
+  const int opened = target_.open_stream();
+  if (opened < 0) {
+    append_failed_ = errno;
+    return;
+  }
   stream_.reset(::fdopen(opened, "w"));
-  if (stream_) return 0;
+  if (stream_) return;
   ::close(opened);
-  return ENOMEM;
+  append_failed_ = ENOMEM;
 }
 
 void output_file::finish() {
+  if (appended_.empty()) return;
   int failed = std::exchange(append_failed_, 0);
   if (stream_ && std::fclose(stream_.release()) != 0 && failed == 0) failed = errno;
+  if (!target_.file.empty() && target_.is_replaced_whole()) {
+    failed = target_.replace(appended_);  // whatever happened to the part
+    if (failed == 0) ::unlink(target_.part().c_str());
+  }
   if (failed != 0) throw cannot_write(option_, path_, failed, save_elsewhere(path_, appended_));
+  appended_.clear();
 }
 
 }  // namespace tandem::cli

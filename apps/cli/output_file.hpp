@@ -6,14 +6,18 @@
 #include <string>
 #include <string_view>
 
+#include "cli/output_target.hpp"
+
 namespace tandem::cli {
 
 /// A file that a command writes at the end of its work, possibly after hours. It is checked before
 /// the work starts; if the final write fails nevertheless, the content is saved elsewhere. An empty
 /// path: nothing is written.
 ///
-/// A file is replaced atomically: completely, or not at all. Symbolic links are followed.
-/// /dev/stdout, /dev/fd/N, pipes and devices are written in place.
+/// A file is replaced atomically: completely, or not at all. Symbolic links are followed, and stay
+/// links. /dev/stdout, /dev/fd/N, pipes and devices are written in place, and so is a file in a
+/// folder where no other can be created, or that is a mount point: after a failure its old content
+/// is written back.
 ///
 /// @par Errors  `tandem::error` of `errc::bad_input`: option, file, reason, and where the content
 ///   was saved instead.
@@ -33,18 +37,20 @@ class output_file {
   /// Replaces the content.
   void write(std::string_view content) const;
 
-  /// Writes line by line, so that earlier lines survive if the program is killed; the first line
-  /// replaces the content. `finish` reports failures, and then saves all lines elsewhere.
+  /// Writes line by line. A file keeps its content until `finish` replaces it; until then the lines
+  /// are in FILE.part, which is left if the program is killed. Descriptors, pipes and devices get
+  /// each line at once. Failures are reported by `finish`, which then saves all lines elsewhere.
   void append(std::string_view text);
   /// @par Errors  those of `write`.
   void finish();
 
  private:
-  int open_stream();
+  void open_stream();
 
   std::string option_;
   std::string path_;
   std::string appended_;
+  output_target target_;  ///< of `append`
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream_{nullptr, std::fclose};
   int append_failed_ = 0;  ///< errno
 };

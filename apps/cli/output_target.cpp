@@ -8,51 +8,20 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <random>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <tandem/detail/file_replacement.hpp>
 
 namespace tandem::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int max_links = 40;          // the kernel's limit
-constexpr std::size_t max_stem = 200;  // of the 255 bytes of a name
-constexpr mode_t default_mode = 0666;  // reduced by the umask
-
-/// An owned descriptor. `close` returns errors: network file systems report write errors there.
-class open_file {
- public:
-  explicit open_file(int descriptor) noexcept : descriptor_(descriptor) {}
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-  ~open_file() { close(); }
-  int get() const noexcept { return descriptor_; }
-  int close() noexcept {
-    const int closing = std::exchange(descriptor_, -1);
-    return closing >= 0 && ::close(closing) != 0 && errno != EINTR ? errno : 0;
-  }
-
- private:
-  int descriptor_;
-};
-
-/// Writes all of `content` and syncs it to disk. Pipes do not support fsync (EINVAL).
-int write_synced(int to, std::string_view content) noexcept {
-  if (const int failed = write_all(to, content)) return failed;
-  return ::fsync(to) != 0 && errno != EINVAL && errno != EROFS ? errno : 0;
-}
-
-/// Creates a hidden file in the folder of `file`; -1 with errno.
-int create_temporary(const fs::path& file, fs::path& made) {
-  std::random_device random;
-  for (int i = 0; i < 100; ++i) {
-    made = file.parent_path() /
-           fmt::format(".{}.{:08x}", file.filename().string().substr(0, max_stem), random());
-    const int created = ::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, default_mode);
-    if (created >= 0 || errno != EEXIST) return created;
-  }
-  return -1;
-}
+constexpr int max_links = 40;                   // the kernel's limit
+constexpr std::size_t max_stem = 200;           // of the 255 bytes of a name
+constexpr mode_t default_mode = 0666;           // reduced by the umask
+constexpr std::size_t max_old_bytes = 1 << 28;  // of a file that is overwritten
 
 /// The number of "/proc/<this process>/fd/N"; -1 for any other path.
 int descriptor_of_proc_path(const fs::path& folder, const std::string& name) {
@@ -71,28 +40,43 @@ void copy_mode(const fs::path& from, int to) {
   ignored = ::fchmod(to, old.st_mode & 07777);
 }
 
+std::optional<std::string> content_of(const fs::path& file) {
+  std::ifstream from(file, std::ios::binary);
+  std::string content{std::istreambuf_iterator<char>(from), {}};
+  if (!from || content.size() > max_old_bytes) return std::nullopt;
+  return content;
+}
+
+int overwrite(int file, std::string_view content) {
+  if (::lseek(file, 0, SEEK_SET) < 0) return errno;
+  if (const int failed = detail::write_synced(file, content)) return failed;
+  return ::ftruncate(file, static_cast<off_t>(content.size())) != 0 ? errno : 0;
+}
+
+/// Space is reserved first, so that a full disk leaves the old content; if a write fails
+/// nevertheless, the old content is written back.
 int overwrite_file(const fs::path& file, std::string_view content) {
-  open_file to(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  detail::owned_file to(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
   if (to.get() < 0) return errno;
-  if (const int failed = write_synced(to.get(), content)) return failed;
-  if (::ftruncate(to.get(), static_cast<off_t>(content.size())) != 0) return errno;
-  return to.close();
+  const auto bytes = static_cast<off_t>(content.size());
+  if (bytes > 0 && ::fallocate(to.get(), FALLOC_FL_KEEP_SIZE, 0, bytes) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
+    return errno;
+  }
+  const std::optional<std::string> old = content_of(file);
+  const int failed = overwrite(to.get(), content);
+  if (failed != 0 && old) overwrite(to.get(), *old);
+  return failed != 0 ? failed : to.close();
 }
 
 int replace_file(const fs::path& file, std::string_view content) {
-  fs::path made;
-  open_file to(create_temporary(file, made));
-  if (to.get() < 0) return errno;
-  copy_mode(file, to.get());
-  int failed = write_synced(to.get(), content);
-  if (failed == 0) failed = to.close();
-  if (failed == 0 && ::rename(made.c_str(), file.c_str()) != 0) failed = errno;
-  if (failed != 0) ::unlink(made.c_str());
+  detail::file_replacement made(file, default_mode);
+  if (made.failure() != 0) return made.failure();
+  copy_mode(file, made.descriptor());
+  if (const int failed = made.write(content)) return failed;
+  const int failed = made.commit();
   // A file that is a mount point, as in containers, cannot be renamed over.
-  if (failed == EBUSY) return overwrite_file(file, content);
-  const open_file folder(::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (failed == 0 && folder.get() >= 0) ::fsync(folder.get());
-  return failed;
+  return failed == EBUSY ? overwrite_file(file, content) : failed;
 }
 
 /// Fails for a pipe without a reader instead of blocking.
@@ -119,15 +103,6 @@ int classify(output_target& target) {
 }
 
 }  // namespace
-
-int write_all(int to, std::string_view content) noexcept {
-  while (!content.empty()) {
-    const ssize_t written = ::write(to, content.data(), content.size());
-    if (written < 0 && errno != EINTR) return errno;
-    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
 
 int output_target::find(const fs::path& path, output_target& result) {
   if (!path.has_filename()) return EISDIR;
@@ -157,16 +132,13 @@ int output_target::probe(std::size_t bytes) const {
     return (flags & O_ACCMODE) == O_RDONLY ? EBADF : 0;
   }
   if (what == kind::in_place) {
-    open_file to(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+    detail::owned_file to(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
     return to.get() < 0 ? errno : to.close();
   }
-  fs::path made;
-  open_file to(create_temporary(file, made));
-  if (to.get() < 0) return errno;
-  int failed = write_all(to.get(), std::string(bytes, '\0'));
-  if (failed == 0) failed = to.close();
-  ::unlink(made.c_str());
-  return failed;
+  detail::file_replacement made(file, default_mode);
+  if (made.failure() != 0) return made.failure();
+  const int failed = made.write(std::string(bytes, '\0'));
+  return failed != 0 ? failed : made.close();
 }
 
 int output_target::replace(std::string_view content) const {
@@ -176,29 +148,38 @@ int output_target::replace(std::string_view content) const {
     case kind::in_place:
       return overwrite_file(file, content);
     case kind::descriptor:
-      std::fflush(nullptr);  // earlier output comes first
-      return write_synced(descriptor, content);
+      return detail::write_synced(descriptor, content);
     case kind::special: {
-      open_file to(open_special(file));
+      detail::owned_file to(open_special(file));
       if (to.get() < 0) return errno;
-      const int failed = write_all(to.get(), content);
+      const int failed = detail::write_all(to.get(), content);
       return failed != 0 ? failed : to.close();
     }
   }
   return EINVAL;
 }
 
+bool output_target::is_replaced_whole() const noexcept {
+  return what == kind::replaced || what == kind::in_place;
+}
+
 int output_target::open_stream() const {
   if (what == kind::descriptor) return ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (what == kind::special) return open_special(file);
-  return ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, default_mode);
+  if (what == kind::in_place) return ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ::unlink(part().c_str());  // of a run that was killed
+  return ::open(part().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, default_mode);
+}
+
+fs::path output_target::part() const {
+  return fs::path(file) += ".part";
 }
 
 fs::path write_new_file(const fs::path& folder, const std::string& name, std::string_view content,
                         int& failed) {
   const fs::path made = folder / fmt::format("tandem-{}-{}", ::getpid(), name.substr(0, max_stem));
-  open_file to(::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  failed = to.get() < 0 ? errno : write_synced(to.get(), content);
+  detail::owned_file to(::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  failed = to.get() < 0 ? errno : detail::write_synced(to.get(), content);
   if (failed == 0) failed = to.close();
   if (failed == 0) return made;
   if (failed != EEXIST) ::unlink(made.c_str());

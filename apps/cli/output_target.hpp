@@ -25,12 +25,14 @@ struct output_target {
   int probe(std::size_t bytes) const;
   /// Replaces the content; atomically if the target is `replaced`.
   int replace(std::string_view content) const;
-  /// A descriptor, owned by the caller, that writes from the beginning; -1 with errno.
+  /// True if `replace` replaces the whole content; false for what only passes it on.
+  bool is_replaced_whole() const noexcept;
+  /// For a file that is replaced: beside it, where lines are kept until all have been written.
+  std::filesystem::path part() const;
+  /// A descriptor, owned by the caller, for one line after the other: to `part()`, or to the pipe
+  /// or device itself. -1 with errno.
   int open_stream() const;
 };
-
-/// Writes all of `content`; 0 or errno.
-int write_all(int to, std::string_view content) noexcept;
 
 /// Writes a new file in `folder`, named after `name`. Returns its path, or empty with errno in
 /// `failed`.

@@ -34,13 +34,13 @@ int devices_main(std::span<const std::string> args) {
        .examples = "  tandem devices\n"
                    "  CUDA_VISIBLE_DEVICES=1 tandem devices    the devices one rank would see\n"
                    "  tandem devices --json devices.jsonl      one line of JSON per device\n"});
-  line.option("json", file, "write one line of JSON for each device to this file");
+  line.output("json", file, "file to write, with one line of JSON for each device");
   if (!line.parse(args)) return cli::success;
   const cli::output_file lines("--json", file);
   lines.check();
   const std::vector<vendor> all = take_inventory();
   lines.write(json_lines(all));
-  fmt::print("{}", table(all));
+  cli::print(table(all));
   return cli::success;
 }
 

@@ -205,7 +205,9 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
               "iterations, one number or one for each size (default: about half a second)");
   line.option("warmup", o.warmup, 0, 1'000'000,
               "warm-up iterations, never more than --iters (default: at most 20)");
-  line.option("json", o.json, "write one line of JSON for each size to this file");
+  line.output("json", o.json,
+              "file to write, with one line of JSON for each size; until the end they are in "
+              "FILE.part");
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
 

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <tandem/version.hpp>
 
+#include "cli/console.hpp"
+
 namespace tandem::perf {
 
 namespace {
@@ -35,32 +37,33 @@ std::string bytes_text(std::size_t bytes) {
 
 void report::print_header(int ranks) {
   const bool elsewhere = options_.memory != name(memory_kind::host);
-  fmt::print("{}{} over {}{}, {} ranks, tandem {} ({}); time of {}; GB = 1e9 bytes\n",
-             options_.op->name, how(options_), options_.channel,
-             elsewhere ? fmt::format(" in {} memory", options_.memory) : "", ranks, version(),
-             commit(), time_text(options_));
-  fmt::print("{:>10} {:>9} {:>12} {:>12} {:>12} {:>11} {:>11} {:>7}\n", "bytes", "iters", "min us",
-             "p50 us", "p99 us", "algbw GB/s", "busbw GB/s", "wrong");
-  std::fflush(stdout);
+  cli::print(fmt::format("{}{} over {}{}, {} ranks, tandem {} ({}); time of {}; GB = 1e9 bytes\n",
+                         options_.op->name, how(options_), options_.channel,
+                         elsewhere ? fmt::format(" in {} memory", options_.memory) : "", ranks,
+                         version(), commit(), time_text(options_)));
+  cli::print_now(fmt::format("{:>10} {:>9} {:>12} {:>12} {:>12} {:>11} {:>11} {:>7}\n", "bytes",
+                             "iters", "min us", "p50 us", "p99 us", "algbw GB/s", "busbw GB/s",
+                             "wrong"));
 }
 
 void report::print_line(const std::string& what) {
-  fmt::print("{}\n", what);
+  cli::print(what + '\n');
 }
 
 void report::add(const record& line) {
-  fmt::print("{:>10} {:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>11.3f} {:>11.3f} {:>7}\n",
-             bytes_text(line.bytes), line.iters, line.time_us.min, line.time_us.p50,
-             line.time_us.p99, line.algbw_gb_per_s(), line.busbw_gb_per_s(), line.wrong_bytes);
-  std::fflush(stdout);
+  cli::print_now(fmt::format(
+      "{:>10} {:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>11.3f} {:>11.3f} {:>7}\n",
+      bytes_text(line.bytes), line.iters, line.time_us.min, line.time_us.p50, line.time_us.p99,
+      line.algbw_gb_per_s(), line.busbw_gb_per_s(), line.wrong_bytes));
   if (json_.is_enabled()) json_.append(line.json() + "\n");
 }
 
 void report::rails(const std::vector<rail_stats>& all) {
   for (const rail_stats& rail : all) {
-    fmt::print("rail {}: {}, {:.1f} MiB sent, last rate {:.0f} MB/s, connection {}\n", rail.name,
-               rail.state, static_cast<double>(rail.bytes_arrived) / (1 << 20),
-               rail.bytes_per_s / 1e6, rail.epoch);
+    cli::print(fmt::format("rail {}: {}, {:.1f} MiB sent, last rate {:.0f} MB/s, connection {}\n",
+                           rail.name, rail.state,
+                           static_cast<double>(rail.bytes_arrived) / (1 << 20),
+                           rail.bytes_per_s / 1e6, rail.epoch));
   }
 }
 

@@ -252,7 +252,7 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
               "memory of most messages: host, cuda, hip, or a list, round-robin by local rank");
   line.choice("op", o.op, operations, "show only this operation");
   groups.declare(line);
-  line.option("save", o.save, "probe: the file to write");
+  line.output("save", o.save, "probe: the file to write");
   line.engine_options(o.engine);
   if (!line.parse(args)) return std::nullopt;
 

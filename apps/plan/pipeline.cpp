@@ -142,7 +142,7 @@ int pipeline_main(std::span<const std::string> args) {
   o.shape.costs = costs;
   const pipeline_schedule all = make_schedule(o.shape);
   const schedule_check found = check(all, costs);
-  fmt::print("{}", o.json ? json_of(o, all, found) : text_of(o, all, costs, found));
+  cli::print(o.json ? json_of(o, all, found) : text_of(o, all, costs, found));
   return cli::success;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <tandem/detail/profile_file.hpp>
 #include <tandem/error.hpp>
 #include <tandem/launch.hpp>
 
@@ -12,13 +13,6 @@
 #include "plan/options.hpp"
 
 namespace tandem::planner {
-namespace {
-
-std::string profile_of(const plan& agreed) {
-  return "# tandem plan probe: for --profile, on all ranks\n" + agreed.known().text();
-}
-
-}  // namespace
 
 int plan_main(std::span<const std::string> args) {
   if (!args.empty() && args[0] == "pipeline") return pipeline_main(args.subspan(1));
@@ -34,8 +28,8 @@ int plan_main(std::span<const std::string> args) {
                   "start it as `tandem run -n 2 -- tandem plan probe --save FILE`");
     }
     const std::string title = o.layout ? o.layout->text() : "of a script";
-    fmt::print("{}", divides ? groups_table(assumed_groups(o), title, o.assumed)
-                             : table(plan::of(o.assumed, o.engine), o));
+    cli::print(divides ? groups_table(assumed_groups(o), title, o.assumed)
+                       : table(plan::of(o.assumed, o.engine), o));
     return cli::success;
   }
   if (o.assumes) {
@@ -56,9 +50,9 @@ int plan_main(std::span<const std::string> args) {
   const agreement found = agreement_of_job(*who, o);
   const plan& agreed = found.rules;
   if (who->rank != 0) return cli::success;
-  fmt::print("{}", divides ? groups_table(found.groups, o.layout->text(), agreed.known())
-                           : table(agreed, o));
-  if (probes) profile.write(profile_of(agreed));
+  cli::print(divides ? groups_table(found.groups, o.layout->text(), agreed.known())
+                     : table(agreed, o));
+  if (probes) profile.write(detail::profile_file(agreed.known()));
   return cli::success;
 }
 

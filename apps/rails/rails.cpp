@@ -48,7 +48,7 @@ int rails_main(std::span<const std::string> args) {
                    "  tandem rails --rails 10.1.0.0/16,2    at most two in a subnet\n"
                    "  TANDEM_RAILS=^docker0 tandem rails    without docker0\n"
                    "  tandem rails --json rails.jsonl       one line of JSON per interface\n"});
-  line.option("json", file, "write one line of JSON for each interface to this file");
+  line.output("json", file, "file to write, with one line of JSON for each interface");
   line.engine_options(options);
   if (!line.parse(args)) return cli::success;
 
@@ -56,7 +56,7 @@ int rails_main(std::span<const std::string> args) {
   lines.check();
   const std::vector<rail_choice> choices = explain_rails(options);
   lines.write(json_lines(choices));
-  fmt::print("{}", table(choices));
+  cli::print(table(choices));
   const bool any = std::any_of(choices.begin(), choices.end(),
                                [](const rail_choice& one) { return one.chosen; });
   if (!any) {

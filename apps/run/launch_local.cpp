@@ -72,7 +72,7 @@ class job {
         step_timer_(loop_),
         cleanup_timer_(loop_),
         reader_timer_(loop_),
-        output_(loop_) {
+        output_(loop_, scope_.handles(SIGPIPE)) {
     for (const int number : scope_.handled()) signals_.add(number);
   }
   int run();
@@ -159,6 +159,8 @@ void job::start_all() {
 
 int job::run() {
   output_.on_loss([this](int target, int number) {
+    // The signal itself may arrive later, when the last line has been printed.
+    if (number == EPIPE && scope_.handles(SIGPIPE)) return stop(SIGPIPE);
     std::string text =
         fmt::format("{}: {}: {}; further output of the ranks to it is lost\n", plan_.name,
                     target == plan_.error_output ? "standard error" : "standard output",
@@ -307,7 +309,8 @@ void job::handle(int signal) {
 void job::stop(int signal) {
   const shutdown_step step = shutdown_.stop_requested(signal);
   if (!all_ended_) return apply(step);
-  output_.abandon();  // the ranks have ended: only a slow reader of the output is left
+  // The ranks have ended: only a slow reader of the output is left, unless it is gone.
+  if (signal != SIGPIPE) output_.abandon();
 }
 
 asio::awaitable<void> job::reap_orphans() {

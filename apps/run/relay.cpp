@@ -83,12 +83,10 @@ output_writer& output_relay::writer_of(int target) {
 void output_relay::record_loss(int target, int number) {
   // After a hang-up, isatty fails with EIO as well.
   const bool no_terminal = number == EIO && ::isatty(target) == 0 && errno == EIO;
-  if (number == EPIPE || no_terminal) {
-    closed_targets_[target] = number;
-    return;
-  }
-  if (failed_targets_.emplace(target, number).second && loss_handler_)
-    loss_handler_(target, number);
+  const bool stops = number == EPIPE && closing_stops_;
+  std::map<int, int>& known = stops || no_terminal ? closed_targets_ : failed_targets_;
+  const bool first = known.emplace(target, number).second;
+  if (first && !no_terminal && loss_handler_) loss_handler_(target, number);
 }
 
 void output_relay::abandon() {

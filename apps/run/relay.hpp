@@ -28,12 +28,14 @@ inline constexpr auto no_throw = asio::as_tuple(asio::use_awaitable);
 /// only the ranks that write to its descriptor; others, such as standard error, are not delayed.
 class output_relay {
  public:
-  explicit output_relay(asio::io_context& loop) : loop_(loop), drained_(loop) {}
+  /// @param closing_stops  a reader that closes its pipe stops the job, by SIGPIPE
+  output_relay(asio::io_context& loop, bool closing_stops)
+      : loop_(loop), closing_stops_(closing_stops), drained_(loop) {}
   output_relay(const output_relay&) = delete;
   output_relay& operator=(const output_relay&) = delete;
 
-  /// Called once, with errno, for each descriptor that fails. A closed reader is not reported here,
-  /// but by SIGPIPE or SIGHUP.
+  /// Called once, with errno, for each descriptor that fails. A terminal that has hung up is not
+  /// reported here, but by SIGHUP.
   void on_loss(std::function<void(int target, int number)> handler) {
     loss_handler_ = std::move(handler);
   }
@@ -53,7 +55,8 @@ class output_relay {
   void abandon();
   /// Accepts output again.
   void resume();
-  /// True if a write failed for a reason other than a closed reader.
+  /// True if a write failed for another reason than a reader that stops the job, or a terminal that
+  /// has hung up.
   bool lost_output() const noexcept { return !failed_targets_.empty(); }
 
  private:
@@ -73,6 +76,7 @@ class output_relay {
   void record_loss(int target, int number);
 
   asio::io_context& loop_;
+  const bool closing_stops_;
   asio::steady_timer drained_;  ///< cancelled when the last stream has ended
   std::vector<std::unique_ptr<stream>> streams_;
   std::function<void(int, int)> loss_handler_;

@@ -68,8 +68,8 @@ bool parse(std::span<const std::string> args, options& requested) {
   declare_layout(line, requested);
   line.choice("channel", requested.channel, cli::fabric_kinds(),
               "transport; --rails selects rails, mixed uses shm inside an island");
-  line.option("report", requested.report, "HTML report to write");
-  line.option("json", requested.json, "JSON record to write, with the exact loss of every step");
+  line.output("report", requested.report, "HTML report to write");
+  line.output("json", requested.json, "JSON record to write, with the exact loss of every step");
   line.flag("no-reference", requested.no_reference, "skip the comparison run in one process");
   line.engine_options(requested.engine);
   if (!line.parse(args)) return false;

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <tandem/error.hpp>
+
+#include "cli/console.hpp"
 
 namespace tandem::train {
 namespace {
@@ -85,7 +88,10 @@ progress::progress(std::FILE* to, std::string label, int steps)
 }
 
 progress::~progress() {
-  finish();
+  try {
+    finish();
+  } catch (const error&) {  // a closed pipe ends the run by the next output
+  }
 }
 
 void progress::step(double loss, double tokens, double wait_share, const rails_source& rails) {
@@ -113,19 +119,23 @@ void progress::show() {
   if (terminal_) {
     // Carriage return and "erase to end of line": a shorter text leaves no remainder of a longer
     // one.
-    fmt::print(to_, "\r{}\033[K", progress_line(state_, columns_of(to_) - 1));
     open_ = true;
+    write(fmt::format("\r{}\033[K", progress_line(state_, columns_of(to_) - 1)));
   } else {
-    fmt::print(to_, "{}\n", progress_line(state_, 0));
+    write(progress_line(state_, 0) + '\n');
   }
+}
+
+void progress::write(const std::string& text) {
+  if (to_ == stdout) return cli::print_now(text);
+  std::fputs(text.c_str(), to_);
   std::fflush(to_);
 }
 
 void progress::finish() {
   if (!open_) return;
   open_ = false;
-  fmt::print(to_, "\n");
-  std::fflush(to_);
+  write("\n");
 }
 
 }  // namespace tandem::train

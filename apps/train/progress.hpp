@@ -46,6 +46,7 @@ class progress {
   using clock = std::chrono::steady_clock;
 
   void show();
+  void write(const std::string& text);
 
   std::FILE* to_;
   bool terminal_;

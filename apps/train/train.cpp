@@ -10,6 +10,7 @@
 #include <tandem/version.hpp>
 #include <thread>
 
+#include "cli/console.hpp"
 #include "cli/job_fabric.hpp"
 #include "cli/output_file.hpp"
 #include "commands.hpp"
@@ -43,11 +44,11 @@ std::string size_text(long count) {
 }
 
 void print_header(const job& what) {
-  fmt::print("Tandem {} trains {} ({} parameters) on {} ({} kB of text)\n", version(),
-             what.model.name, size_text(parameter_count(what.model)), what.text->source,
-             what.text->bytes.size() / 1000);
-  fmt::print("{}; all ranks compute on CPUs, no GPU is used\n", what.who.text());
-  std::fflush(stdout);
+  cli::print_now(
+      fmt::format("Tandem {} trains {} ({} parameters) on {} ({} kB of text)\n"
+                  "{}; all ranks compute on CPUs, no GPU is used\n",
+                  version(), what.model.name, size_text(parameter_count(what.model)),
+                  what.text->source, what.text->bytes.size() / 1000, what.who.text()));
 }
 
 void print_summary(const job& what, const outcome& distributed, const history& reference) {
@@ -69,8 +70,8 @@ void print_summary(const job& what, const outcome& distributed, const history& r
   if (what.requested.channel == "mixed" && what.who.ranks() > 1)
     speed += "\ntransports: " + transports_text(distributed.ranks);
   const std::string rails = rails_summary(rails_of(distributed.ranks));
-  fmt::print("{}\n{}{}{}\n", speed, rails, rails.empty() ? "" : "\n",
-             loss_comparison(metrics, reference));
+  cli::print(fmt::format("{}\n{}{}{}\n", speed, rails, rails.empty() ? "" : "\n",
+                         loss_comparison(metrics, reference)));
 }
 
 /// The files that rank 0 writes at the end.
@@ -117,7 +118,8 @@ void conclude(const job& what, const outcome& distributed) {
       to.report.is_enabled() ? render(page_of(what, distributed, reference)) : "";
   write(to, json_of(what, distributed, reference), page);
   if (!to.report.is_enabled()) return;
-  fmt::print("report: {}\n", std::filesystem::absolute(what.requested.report).string());
+  cli::print(
+      fmt::format("report: {}\n", std::filesystem::absolute(what.requested.report).string()));
 }
 
 int train_rank(const job& what, const std::optional<launch_info>& job_launch) {

@@ -169,16 +169,43 @@ TEST_F(OutputFile, OwnDescriptorsAreWrittenDirectly) {
   EXPECT_EQ(std::string(bytes, count > 0 ? static_cast<std::size_t>(count) : 0), "one two three");
 }
 
-TEST_F(OutputFile, FirstLineReplacesOldContent) {
+TEST_F(OutputFile, LinesReplaceOldContentAtTheEnd) {
   std::ofstream(folder_ / "lines") << "of an earlier run\n";
   output_file lines = at("lines");
   lines.check();
   EXPECT_EQ(content(folder_ / "lines"), "of an earlier run\n");
   lines.append("one\n");
-  EXPECT_EQ(content(folder_ / "lines"), "one\n") << "at once, in case of a kill";
+  EXPECT_EQ(content(folder_ / "lines"), "of an earlier run\n");
+  EXPECT_EQ(content(folder_ / "lines.part"), "one\n") << "at once, in case of a kill";
   lines.append("two\n");
   lines.finish();
   EXPECT_EQ(content(folder_ / "lines"), "one\ntwo\n");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(OutputFile, UnfinishedLinesLeaveTheFileUnchanged) {
+  std::ofstream(folder_ / "lines") << "of an earlier run\n";
+  {
+    output_file lines = at("lines");
+    lines.append("one\n");
+  }
+  EXPECT_EQ(content(folder_ / "lines"), "of an earlier run\n");
+  EXPECT_EQ(content(folder_ / "lines.part"), "one\n");
+  output_file next = at("lines");
+  next.append("two\n");
+  next.finish();
+  EXPECT_EQ(content(folder_ / "lines"), "two\n");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(OutputFile, PartIsNoLinkToAnotherFile) {
+  std::ofstream(folder_ / "other") << "other";
+  fs::create_symlink("other", folder_ / "lines.part");
+  output_file lines = at("lines");
+  lines.append("one\n");
+  lines.finish();
+  EXPECT_EQ(content(folder_ / "lines"), "one\n");
+  EXPECT_EQ(content(folder_ / "other"), "other");
 }
 
 TEST_F(OutputFile, FailedLinesAreSavedElsewhere) {

@@ -223,13 +223,14 @@ TEST_F(train, separate_channels_give_same_bits) {
 
 TEST_F(train, runs_with_a_profile_are_reproducible) {
   const std::string profile = (folder_ / "profile").string();
-  std::ofstream(profile) << "within.channel tcp\nwithin.latency_ns 5000\ncores 2\n";
+  std::ofstream(profile)
+      << "tandem profile 1: edited\nwithin.channel tcp\nwithin.latency_ns 5000\ncores 2\n";
   const std::string options =
       "--model llama-tiny --steps 4 --batch 8 --micro-batches 2 --ranks 4 --profile " + profile;
   const std::string bits = bits_of(options);
   EXPECT_EQ(bits.find("no member"), std::string::npos) << bits;
   EXPECT_EQ(bits_of(options), bits);
-  std::ofstream(profile) << "within.latency_us 5\n";
+  std::ofstream(profile) << "tandem profile 1: edited\nwithin.latency_us 5\n";
   child run(command(options));
   ASSERT_TRUE(run.wait_for_end(timeout)) << run.output();
   EXPECT_NE(run.status(), 0);

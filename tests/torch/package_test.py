@@ -68,6 +68,22 @@ class Glue(unittest.TestCase):
         with self.assertRaisesRegex(glue.Unusable, "false could not compile the back-end.*compiler.log"):
             glue.compiled(torch)
 
+    def test_a_cached_file_that_was_cut_is_compiled_again(self):
+        cache = self.in_empty_cache()
+        compiler = cache / "compiler"
+        compiler.write_text(f"#!/bin/sh\necho x >> {cache}/runs\nwhile [ $1 != -o ]; do shift; done\necho compiled > $2\n")
+        compiler.chmod(0o700)
+        with mock.patch.dict(os.environ, {"CXX": str(compiler)}):
+            made = glue.compiled(torch)
+            glue.compiled(torch)
+            self.assertEqual((cache / "runs").read_text(), "x\n")
+            for damage in (lambda: made.write_text("comp"), lambda: made.write_text("compilad\n"), made.with_suffix(".sum").unlink,
+                           lambda: made.with_suffix(".sum").write_text("tandem")):
+                (cache / "runs").unlink()
+                damage()
+                self.assertEqual(glue.compiled(torch).read_text(), "compiled\n")
+                self.assertEqual((cache / "runs").read_text(), "x\n")
+
     def test_a_cache_that_cannot_be_written(self):
         cache = self.in_empty_cache()
         (cache / "torch").write_text("a file")

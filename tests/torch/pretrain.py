@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """apps/pretrain on processors, with tiny models: the same losses for each link and schedule, every layout, checkpoints that go on
-with the same bits, a rank that is killed, and bad input.
+with the same bits, a rank that is killed, damaged files, output that is lost, and bad input.
 
 usage: pretrain.py [NAME...]
 """
@@ -167,7 +167,77 @@ def without_the_library():
                 "run tests/torch/install", python=["-I", "-S"])
 
 
-TESTS = [bad_input, without_the_library, by_hand, same_losses, killed_and_resumed]
+def run_alone(folder, *more, **keywords):
+    """One process over gloo."""
+    keywords = {"stdout": subprocess.PIPE} | keywords
+    return subprocess.run([sys.executable, str(PRETRAIN), *TINY.split(), "--link", "gloo", "--cache", f"{folder}/cache", "--steps", "2",
+                           *map(str, more)], stderr=subprocess.PIPE, text=True, timeout=120, check=False, **keywords)
+
+
+def damaged_files():
+    """A checkpoint that was cut or changed is refused by name; cached tokens are made again."""
+    with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
+        save = ("--save", f"{folder}/saved")
+        done = run_alone(folder, *save)
+        assert done.returncode == 0, done
+        file = Path(f"{folder}/saved/step-00000002/rank-0.pt")
+        whole, sums = file.read_bytes(), Path(f"{file}.sum")
+        sum_text = sums.read_text(encoding="utf-8")
+        flipped = bytearray(whole)
+        flipped[len(whole) // 2] ^= 1
+        for content, sum_content, text in (
+                (whole[:len(whole) // 2], sum_text, f"it is cut: {len(whole) // 2} of {len(whole)} bytes are left"),
+                (bytes(flipped), sum_text, "it has been changed: its checksum differs"), (b"", sum_text, "it is cut: 0 of"),
+                (whole, sum_text[:20], "rank-0.pt.sum is damaged"), (whole, "", "rank-0.pt.sum is damaged"),
+                (whole, None, "rank-0.pt.sum is missing")):
+            file.write_bytes(content)
+            sums.unlink(missing_ok=True)
+            if sum_content is not None:
+                sums.write_text(sum_content, encoding="utf-8")
+            done = run_alone(folder, *save, "--resume", "--steps", 3)
+            lines = done.stderr.strip().splitlines()
+            assert done.returncode != 0 and len(lines) == 1 and str(file) in lines[0] and text in lines[0], (text, done)
+            print(f"  {lines[0]}", flush=True)
+        made = subprocess.run([sys.executable, str(PRETRAIN.parent / "pretraining" / "checked.py"), str(file)], check=False)
+        assert made.returncode == 0 and sums.read_text(encoding="utf-8") == sum_text
+        tokens = next(Path(f"{folder}/cache").glob("tokens-*.int32"))
+        right = tokens.read_bytes()
+        tokens.write_bytes(right[:len(right) // 2])
+        done = run_alone(folder, *save, "--resume", "--steps", 3)
+        assert done.returncode == 0 and tokens.read_bytes() == right, done
+
+
+def lost_output():
+    """Of a full disk and a closed pipe: a word, and a status that is not 0. Devices and links are written through."""
+    for shell, text in ((">/dev/full", "No space left on device"), (">&-", "it is closed"), ("| head -c0", "Broken pipe")):
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{sys.executable} {PRETRAIN} --help {shell}"], text=True,
+                              capture_output=True, timeout=60, check=False)
+        said = f"pretrain: standard output: {text}; some of it was lost\n"
+        assert shell.startswith("|") or (done.returncode == 1 and done.stderr == said), (shell, done)
+        assert done.returncode == 1 or not done.stderr, (shell, done)  # head may have been slow to end
+    with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = run_alone(folder, "--report", f"{folder}/page.html", stdout=full)
+        assert done.returncode == 1 and "standard output: No space left on device" in done.stderr, done
+        assert "</html>" in Path(f"{folder}/page.html").read_text(encoding="utf-8"), "the training ended before its report"
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = run_alone(folder, stdout=writing)
+        os.close(writing)
+        assert done.returncode == 1 and "standard output: Broken pipe" in done.stderr, done
+        for option in ("--report", "--json"):
+            done = run_alone(folder, option, "/dev/full")
+            assert done.returncode == 1 and f"{option} /dev/full: cannot be written: No space left" in done.stderr, done
+            assert Path("/dev/full").is_char_device()
+            real, link = Path(folder, "real"), Path(folder, "link")
+            real.write_text("old", encoding="utf-8")
+            link.symlink_to("real")
+            done = run_alone(folder, option, link)
+            assert done.returncode == 0 and link.is_symlink() and "old" not in real.read_text(encoding="utf-8"), done
+            link.unlink()
+
+
+TESTS = [bad_input, without_the_library, by_hand, damaged_files, lost_output, same_losses, killed_and_resumed]
 
 
 def main():

@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from . import training
+from . import output, training
 
 
 def run(trainer, begun):
@@ -17,8 +17,8 @@ def run(trainer, begun):
     carriers = {name: carrier(trainer, pipes[name]) for name in names}
     lines.write("config", facts | {"carriers": carriers})
     if job.rank == 0:
-        print(f"{options.model} over {', '.join(names)}: {options.rounds} rounds of {options.steps} steps, {facts['device']}; ready "
-              f"after {time.monotonic() - begun:.1f} s", flush=True)
+        output.show(f"{options.model} over {', '.join(names)}: {options.rounds} rounds of {options.steps} steps, {facts['device']}; "
+                    f"ready after {time.monotonic() - begun:.1f} s")
     blocks = {name: [] for name in names}
     for number in range(options.rounds):
         for name in names[number % len(names):] + names[:number % len(names)]:
@@ -26,8 +26,8 @@ def run(trainer, begun):
             blocks[name].append(one)
             lines.write("block", {"link": name, "round": number + 1, "device": facts["device"], "torch": facts["torch"]} | one)
             if job.rank == 0:
-                print(f"round {number + 1}/{options.rounds}  {name}: {median(one['tflops_per_gpu']):.4g} TFLOP/s, steps of "
-                      f"{median(one['seconds']):.4g} s, final loss {one['losses'][-1]:.6f}", flush=True)
+                output.show(f"round {number + 1}/{options.rounds}  {name}: {median(one['tflops_per_gpu']):.4g} TFLOP/s, steps of "
+                            f"{median(one['seconds']):.4g} s, final loss {one['losses'][-1]:.6f}")
     if job.rank == 0:
         table(names, carriers, blocks, facts, lines)
 
@@ -95,4 +95,4 @@ def table(names, carriers, blocks, facts, lines):
                      f"{memory / (1 << 30):.2f}", "same bits" if is_same else "differ", carriers[name]))
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     for row in rows:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip(), flush=True)
+        output.show("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())

@@ -5,7 +5,7 @@ import os
 import sysconfig
 from pathlib import Path
 
-from . import BadInput
+from . import BadInput, checked
 
 MAX_BYTES = 16 << 20      # of text that is used
 TRAINED_BYTES = 2 << 20   # of it that the tokenizer is trained on
@@ -66,7 +66,7 @@ def prepare(path, cache, model_words, is_maker, barrier, sequence):
     files, words = files_of(path), min(model_words, MAX_WORDS)
     key = hashlib.sha256(repr([(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files] + [words]).encode()).hexdigest()[:16]
     made = Path(cache) / f"tokens-{key}.int32"
-    if is_maker and not made.exists():
+    if is_maker and checked.problem(made):  # a cache: what is wrong with it does not matter
         _tokenize(files, words, made)
     barrier()
     import torch
@@ -110,5 +110,7 @@ def _tokenize(files, words, made):
     made.parent.mkdir(parents=True, exist_ok=True)
     part = made.with_suffix(f".{os.getpid()}")
     part.write_bytes(tokens.tobytes())
+    checked.seal(part)
     tokenizer.save(str(made.with_suffix(".json")))
-    part.rename(made)
+    for name in ("", ".sum"):
+        os.replace(f"{part}{name}", f"{made}{name}")

@@ -1,5 +1,6 @@
 """Starts the ranks, or is one of them."""
 
+import contextlib
 import os
 import sys
 import time
@@ -73,8 +74,9 @@ def run_rank(options, plan):
 
 def _exit(status):
     """At once: groups whose peers are gone must not be waited for."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, AttributeError):  # a full disk, or it is closed
+            stream.flush()
     os._exit(status)
 
 
@@ -83,7 +85,7 @@ def _train(options, plan):
     import torch
     import torch.distributed as dist
 
-    from . import checkpoint, compare, data, training
+    from . import checkpoint, compare, data, output, training
     from .job import Job
     from .trainer import Trainer
 
@@ -101,4 +103,5 @@ def _train(options, plan):
         training.run(trainer, done, begun)
     job.barrier()
     dist.destroy_process_group()
+    output.finish()
     return 0

@@ -5,14 +5,25 @@ import os
 import tempfile
 from pathlib import Path
 
-from . import BadInput, configs, data, layout, link_settings, schedules
+from . import BadInput, configs, data, layout, link_settings, output, schedules
 
 EPILOG = """Under torchrun each process is a rank; without it --ranks N starts N ranks on this host. README.md of this folder has
 examples."""
 
 
+class Parser(argparse.ArgumentParser):
+    """One that does not ignore that its help cannot be written."""
+
+    def print_help(self, file=None):
+        try:
+            output.show(self.format_help().rstrip("\n"))
+            output.finish()
+        except RuntimeError as lost:
+            self.exit(1, f"pretrain: {lost}\n")
+
+
 def parser():
-    made = argparse.ArgumentParser(prog="pretrain", description="Pretrains a LLaMA or Qwen2 model.", epilog=EPILOG)
+    made = Parser(prog="pretrain", description="Pretrains a LLaMA or Qwen2 model.", epilog=EPILOG)
     model = made.add_argument_group("model")
     model.add_argument("--model", default="llama-small", help=f"{', '.join(configs.BUILT_IN)}, or a config.json (llama-small)")
     model.add_argument("--type", default="bfloat16", choices=["bfloat16", "float32"], help="of parameters and activations")
@@ -139,7 +150,8 @@ def check_outputs(options):
     for name in ("json", "report"):
         path = getattr(options, name)
         if path:
-            _try(f"--{name} {path}", Path(path).parent)
+            if not output.is_special(path):
+                _try(f"--{name} {path}", Path(os.path.realpath(path)).parent)
             if os.path.isdir(path) or (os.path.exists(path) and not os.access(path, os.W_OK)):
                 raise BadInput(f"--{name} {path}: cannot be written")
     if options.compare and (options.report or options.save):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import socket
 import subprocess
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from . import BadInput, checkpoint, configs, report
+from . import BadInput, checkpoint, configs, output, report
 
 
 def flops_of(trainer):
@@ -61,12 +60,10 @@ class Lines:
     """The file of --json; on rank 0."""
 
     def __init__(self, path, is_on, append=False):
-        self._file = open(path, "a" if append else "w", encoding="utf-8") if path and is_on else None
+        self._lines = output.Lines("--json", path, is_on, append)
 
     def write(self, what, values):
-        if self._file:
-            self._file.write(json.dumps({"event": what} | values) + "\n")
-            self._file.flush()
+        self._lines.write(json.dumps({"event": what} | values))
 
 
 def step_record(trainer, number, loss, seconds, memory):
@@ -79,8 +76,8 @@ def step_record(trainer, number, loss, seconds, memory):
 
 def progress(trainer, one, left):
     unit = "GPU" if trainer.job.is_on_gpu else "rank"
-    print(f"step {one['step']}/{trainer.options.steps}  loss {one['loss']:.6f}  {one['tflops_per_gpu']:.4g} TFLOP/s per {unit}  "
-          f"{one['tokens_per_s']:.0f} tokens/s  {one['memory_bytes'] / (1 << 30):.2f} GiB  {time_text(left)} left", flush=True)
+    output.show(f"step {one['step']}/{trainer.options.steps}  loss {one['loss']:.6f}  {one['tflops_per_gpu']:.4g} TFLOP/s per {unit}  "
+                f"{one['tokens_per_s']:.0f} tokens/s  {one['memory_bytes'] / (1 << 30):.2f} GiB  {time_text(left)} left")
 
 
 def run(trainer, done, begun):
@@ -92,9 +89,9 @@ def run(trainer, done, begun):
     lines = Lines(options.json, is_first, append=done > 0)
     lines.write("config", facts | {"first_step": done + 1})
     if is_first:
-        print(f"{options.model} in {len(trainer.plan.layers)} stages of {','.join(map(str, trainer.plan.layers))} layers, "
-              f"{trainer.plan.layout.text()}, {trainer.plan.schedule.kind}, {options.link}, {facts['device']}; ready after "
-              f"{time.monotonic() - begun:.1f} s", flush=True)
+        output.show(f"{options.model} in {len(trainer.plan.layers)} stages of {','.join(map(str, trainer.plan.layers))} layers, "
+                    f"{trainer.plan.layout.text()}, {trainer.plan.schedule.kind}, {options.link}, {facts['device']}; ready after "
+                    f"{time.monotonic() - begun:.1f} s")
     steps, spans, sent = [], [], {}
     job.barrier()
     last = time.perf_counter()
@@ -151,7 +148,4 @@ def finish(trainer, facts, steps, spans, sent, lines):
                "memory_bytes": max(one["memory_bytes"] for one in steps), "links": [one for rank in ranks for one in rank["links"]]}
     lines.write("summary", facts | summary)
     if options.report:
-        page = report.page(facts | summary, steps, ranks)
-        part = Path(f"{options.report}.part")
-        part.write_text(page, encoding="utf-8")
-        os.replace(part, options.report)
+        output.write_file("--report", options.report, report.page(facts | summary, steps, ranks))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import zlib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -106,19 +107,44 @@ def locked(folder):
         yield
 
 
+def sum_of(made):
+    """Version, length and checksum of a compiled file: the text of the file beside it."""
+    data = made.read_bytes()
+    return f"tandem backend 1: {len(data)} bytes, crc32 {zlib.crc32(data):08x}\n"
+
+
+def is_complete(made):
+    """One that was cut or changed is compiled again: loading it could crash."""
+    try:
+        return made.with_suffix(".sum").read_text() == sum_of(made)
+    except OSError:
+        return False
+
+
+def keep(made, to):
+    """The compiler's file `made` becomes `to`, with its sum."""
+    sums = made.with_suffix(".sum")
+    sums.write_text(sum_of(made))
+    for file in (made, sums):
+        with open(file, "rb") as written:
+            os.fsync(written.fileno())
+    made.rename(to)
+    sums.rename(to.with_suffix(".sum"))
+
+
 def compiled(torch):
     if torch_version(torch) < MIN_TORCH:
         raise Unusable(f"tandem: PyTorch {torch.__version__} is too old: install {'.'.join(map(str, MIN_TORCH))} or later")
     folder = cache_folder() / key(torch)
     made = folder / "_tandem_backend.so"
-    if made.exists():
+    if is_complete(made):
         return made
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
         raise Unusable(f"tandem: {folder} cannot be made ({failed.strerror}): set TANDEM_CACHE to a folder of yours") from failed
     with locked(folder):
-        if made.exists():
+        if is_complete(made):
             return made
         compiler = find_compiler()
         with tempfile.TemporaryDirectory(dir=folder) as work:
@@ -130,7 +156,7 @@ def compiled(torch):
                 first = next((line for line in done.stderr.splitlines() if "error" in line), "see there")
                 raise Unusable(f"tandem: {compiler} could not compile the back-end for PyTorch {torch.__version__}: {first} "
                                f"(all of it: {log})")
-            to.rename(made)
+            keep(to, made)
     return made
 
 

@@ -61,14 +61,17 @@ struct facts {
   /// `host_of_rank`.
   facts of(std::span<const int> ranks) const;
 
-  /// Lines such as "within.latency_ns 4800", the format of profile files, which `parse` reads.
+  /// Lines such as "within.latency_ns 4800", which `parse` reads. In a profile file they follow a
+  /// first line of its own.
   std::string text() const;
   /// Reads the format of `text()`. Empty lines and text after # are ignored; only the order of host
   /// lines matters. Of several cores lines the lowest value counts; one memory line with "device"
   /// is enough. Missing keys keep their defaults.
   /// @par Errors `errc::bad_input`: the line number, what is wrong, and the nearest valid key.
   static facts parse(std::string_view text);
-  /// Reads a profile file. @par Errors those of `parse`; `errc::bad_input`: it cannot be read.
+  /// Reads a profile file, which begins with a line with its length and checksum, or with "tandem
+  /// profile 1: edited" if it was written or edited by hand.
+  /// @par Errors those of `parse`; `errc::bad_input`: it cannot be read, or was cut or changed.
   static facts load(const std::string& file);
 };
 

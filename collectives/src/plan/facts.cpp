@@ -4,6 +4,9 @@
 #include <array>
 #include <charconv>
 #include <fstream>
+#include <optional>
+#include <tandem/detail/checked_file.hpp>
+#include <tandem/detail/profile_file.hpp>
 #include <tandem/error.hpp>
 #include <tandem/plan.hpp>
 #include <tandem/settings.hpp>
@@ -15,6 +18,7 @@ constexpr std::uint64_t max_latency_ns = 10'000'000'000;
 constexpr std::uint64_t max_bytes_per_us = 1'000'000'000;
 constexpr std::size_t max_ranks = 1 << 16;
 constexpr std::size_t max_file_bytes = 16 << 20;
+constexpr detail::checked_file profile_format("profile", 1, true);
 
 /// One line of a profile, split into key and value.
 struct line_reader {
@@ -169,12 +173,25 @@ facts facts::load(const std::string& file) {
                 "write one with `tandem run -n RANKS -- tandem plan probe --save FILE`");
   }
   if (from) throw error(errc::bad_input, fmt::format("profile {}: longer than 16 MiB", file));
+  std::string why;
+  const std::optional<std::string_view> content = profile_format.open(text, why);
+  if (!content) {
+    throw error(
+        errc::bad_input, fmt::format("profile {}: {}", file, why),
+        fmt::format("write it again with `tandem run -n RANKS -- tandem plan probe --save "
+                    "FILE`; if you have written or edited it, its first line must be \"{}\"",
+                    profile_format.edited_line()));
+  }
   try {
-    return parse(text);
+    return parse('\n' + std::string(*content));  // an error counts the first line, too
   } catch (const error& wrong) {
     throw error(errc::bad_input, fmt::format("{}: {}", file, wrong.context().detail),
                 wrong.context().advice);
   }
+}
+
+std::string detail::profile_file(const facts& measured) {
+  return profile_format.seal(measured.text());
 }
 
 }  // namespace tandem

@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <tandem/detail/checked_file.hpp>
 #include <tandem/detail/crc32c.hpp>
+#include <tandem/detail/file_replacement.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 
@@ -17,28 +19,16 @@ namespace tandem::detail {
 namespace {
 
 constexpr std::size_t max_cached_bytes = 64 << 20;
+constexpr checked_file kernels_file("kernels", 2);
 
-std::uint32_t sum_of(std::string_view text) {
-  return crc32c(text.data(), text.size());
+/// What precedes the code in a file.
+std::string head_of(std::string_view key) {
+  return fmt::format("{}\n{}\n", key.size(), key);
 }
-
-class open_file {
- public:
-  explicit open_file(int descriptor) noexcept : descriptor_(descriptor) {}
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-  ~open_file() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  int get() const noexcept { return descriptor_; }
-
- private:
-  const int descriptor_;
-};
 
 /// Reads only files of this user that others cannot write: their content runs on a device.
 std::optional<std::string> read_own(const std::string& path) {
-  const open_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const owned_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat found {};
   if (file.get() < 0 || ::fstat(file.get(), &found) != 0) return std::nullopt;
   if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid() || (found.st_mode & 022) != 0) {
@@ -56,21 +46,6 @@ std::optional<std::string> read_own(const std::string& path) {
     size += static_cast<std::size_t>(n);
   }
   return content;
-}
-
-bool write_all(int to, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t n = ::write(to, content.data(), content.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
-
-/// The head of a file: lengths of key and code, and a checksum of the code, followed by the key.
-std::string head_of(std::string_view key, std::size_t code_bytes, std::uint32_t sum) {
-  return fmt::format("tandem kernels 1: {} {} {:08x}\n{}", key.size(), code_bytes, sum, key);
 }
 
 /// Only logged: the next process compiles the kernels again.
@@ -105,36 +80,32 @@ std::string device_cache::folder_of_user() {
 }
 
 std::string device_cache::path_of(std::string_view key) const {
-  return fmt::format("{}/{:08x}", folder_, sum_of(key));
+  return fmt::format("{}/{:08x}", folder_, crc32c(key.data(), key.size()));
 }
 
 std::optional<std::string> device_cache::find(std::string_view key) const {
   if (folder_.empty()) return std::nullopt;
-  std::optional<std::string> content = read_own(path_of(key));
-  if (!content) return std::nullopt;
-  // The code follows the key; the head must match it.
-  const std::size_t at = content->find(key);
-  if (at == content->npos) return std::nullopt;
-  const std::string_view code = std::string_view(*content).substr(at + key.size());
-  if (!content->starts_with(head_of(key, code.size(), sum_of(code)))) return std::nullopt;
-  return std::string(code);
+  const std::optional<std::string> file = read_own(path_of(key));
+  if (!file) return std::nullopt;
+  std::string ignored;  // whatever is wrong with the file: the kernels are compiled again
+  const std::optional<std::string_view> content = kernels_file.open(*file, ignored);
+  const std::string head = head_of(key);
+  if (!content || !content->starts_with(head)) return std::nullopt;
+  return std::string(content->substr(head.size()));
 }
 
 void device_cache::store(std::string_view key, std::string_view code) const noexcept {
-  constexpr std::size_t max_head_bytes = 100;
-  if (folder_.empty() || !fits_file_size_limit(max_head_bytes + key.size() + code.size())) return;
+  if (folder_.empty()) return;
   try {
+    const std::string file = kernels_file.seal(head_of(key) + std::string(code));
+    if (!fits_file_size_limit(file.size())) return;
     std::error_code ignored;
     std::filesystem::create_directories(folder_, ignored);
     const std::string path = path_of(key);
-    std::string temporary = path + ".XXXXXX";
-    const open_file file(::mkostemp(temporary.data(), O_CLOEXEC));
-    if (file.get() < 0) return log_not_cached(path, errno);
-    const bool is_written = write_all(file.get(), head_of(key, code.size(), sum_of(code))) &&
-                            write_all(file.get(), code);
-    if (is_written && ::rename(temporary.c_str(), path.c_str()) == 0) return;
-    log_not_cached(path, errno);
-    ::unlink(temporary.c_str());
+    file_replacement made(path, 0600);
+    int failed = made.write(file);
+    if (failed == 0) failed = made.commit();
+    if (failed != 0) log_not_cached(path, failed);
   } catch (const std::exception&) {  // out of memory
   }
 }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <tandem/detail/profile_file.hpp>
 #include <tandem/error.hpp>
 #include <tandem/plan.hpp>
 
@@ -22,6 +23,16 @@ facts two_by_two() {
 std::string complaint_about(std::string_view text) {
   try {
     facts::parse(text);
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::bad_input);
+    return e.what();
+  }
+  return "no error";
+}
+
+std::string refusal_of(const std::string& file) {
+  try {
+    facts::load(file);
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::bad_input);
     return e.what();
@@ -88,16 +99,46 @@ TEST(Facts, LoadErrorNamesTheFile) {
   const test::temporary_folder folder;
   const std::string file = folder.path("profile");
   EXPECT_THROW(facts::load(file), error);
-  std::ofstream(file) << two_by_two().text();
-  EXPECT_EQ(facts::load(file), two_by_two());
-  std::ofstream(file) << "hots a\n";
-  try {
-    facts::load(file);
-    FAIL();
-  } catch (const error& e) {
-    EXPECT_NE(std::string(e.what()).find("did you mean host?"), std::string::npos) << e.what();
-    EXPECT_NE(std::string(e.what()).find(file), std::string::npos) << e.what();
+  std::ofstream(file) << "tandem profile 1: edited\nhots a\n";
+  const std::string refused = refusal_of(file);
+  EXPECT_NE(refused.find("did you mean host?"), std::string::npos) << refused;
+  EXPECT_NE(refused.find(file + ": profile, line 2: hots"), std::string::npos) << refused;
+}
+
+TEST(Facts, FileIsReadBack) {
+  const test::temporary_folder folder;
+  EXPECT_EQ(facts::load(folder.file("profile", detail::profile_file(two_by_two()))), two_by_two());
+}
+
+TEST(Facts, NoPartOfAFileIsBelieved) {
+  const test::temporary_folder folder;
+  const std::string whole = detail::profile_file(two_by_two());
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    const std::string file = folder.file("profile", whole.substr(0, length));
+    EXPECT_NE(refusal_of(file).find(file), std::string::npos) << length << " bytes of it";
   }
+  const std::string refused = refusal_of(folder.file("profile", whole.substr(0, 60)));
+  EXPECT_NE(refused.find("it is cut: "), std::string::npos) << refused;
+  EXPECT_NE(refused.find("tandem plan probe --save"), std::string::npos) << refused;
+}
+
+TEST(Facts, EditedFileSaysSo) {
+  const test::temporary_folder folder;
+  std::string text = detail::profile_file(two_by_two());
+  text.replace(text.find("12000"), 5, "13000");
+  const std::string refused = refusal_of(folder.file("profile", text));
+  EXPECT_NE(refused.find("it has been changed"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("\"tandem profile 1: edited\""), std::string::npos) << refused;
+  text = "tandem profile 1: edited" + text.substr(text.find('\n'));
+  facts edited = two_by_two();
+  edited.within.bytes_per_us = 13'000;
+  EXPECT_EQ(facts::load(folder.file("profile", text)), edited);
+}
+
+TEST(Facts, FileWithoutFirstLineIsRefused) {
+  const test::temporary_folder folder;
+  const std::string refused = refusal_of(folder.file("profile", two_by_two().text()));
+  EXPECT_NE(refused.find("its first line is not that of a profile"), std::string::npos) << refused;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <optional>
 #include <tandem/collectives.hpp>
 #include <tandem/communicator.hpp>
+#include <tandem/detail/profile_file.hpp>
 #include <tandem/launch.hpp>
 
 #include "collectives/job.hpp"
@@ -173,7 +174,7 @@ TEST(Agreement, ProfileReplacesMeasurement) {
   facts measured;
   measured.within = {"shm", 0, 700, 9'000};
   measured.across = {"rails", 2, 40'000, 240};
-  std::ofstream(folder.path("rates")) << measured.text();
+  std::ofstream(folder.path("rates")) << detail::profile_file(measured);
   meeting of({on("a"), on("a"), on("b"), on("b")});
   for (settings& s : of.options) s.profile = folder.path("rates");
   ASSERT_EQ(of.run(), "");
@@ -182,7 +183,7 @@ TEST(Agreement, ProfileReplacesMeasurement) {
   EXPECT_LT(of.ranks.fabrics[0]->find(1)->stats().messages_sent, 40u);
 
   measured.across.bytes_per_us = 250;
-  std::ofstream(folder.path("others")) << measured.text();
+  std::ofstream(folder.path("others")) << detail::profile_file(measured);
   meeting apart({on("a"), on("b")});
   apart.options[0].profile = folder.path("rates");
   apart.options[1].profile = folder.path("others");

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <tandem/detail/checked_file.hpp>
 #include <vector>
 
 #include "support/environment_variable.hpp"
@@ -54,6 +55,16 @@ TEST_F(DeviceCache, IgnoresFileOfAnotherKey) {
   changed.replace(changed.find("key"), 3, "kez");
   write(changed);
   EXPECT_EQ(cache.find("key"), std::nullopt);
+}
+
+TEST_F(DeviceCache, IgnoresFilesOfOtherVersions) {
+  cache.store("key", code);
+  write("tandem kernels 1: 3 9 00000000\nkey" + code);
+  EXPECT_EQ(cache.find("key"), std::nullopt);
+  write(checked_file("kernels", 2).seal("3\nkez\n" + code));
+  EXPECT_EQ(cache.find("key"), std::nullopt) << "another key with the same name of a file";
+  write(checked_file("kernels", 2).seal("3\nkey\n" + code));
+  EXPECT_EQ(cache.find("key"), code);
 }
 
 TEST_F(DeviceCache, RejectsTruncatedOrChangedFile) {
