@@ -46,8 +46,8 @@ struct call {
 
 }  // namespace
 
-void run_detached(std::function<void()> work) {
-  start_threads("cannot start a thread for a call that may block", [&] {
+void run_detached(std::string_view purpose, std::function<void()> work) {
+  start_threads(fmt::format("cannot start a thread {}", purpose), [&] {
     const blocked_signals until_started;
     std::thread(std::move(work)).detach();
   });
@@ -55,7 +55,7 @@ void run_detached(std::function<void()> work) {
 
 bool run_within(std::chrono::milliseconds limit, std::function<void()> work) {
   const auto state = std::make_shared<call>();
-  run_detached([state, work = std::move(work)] {
+  run_detached("for a call that may block", [state, work = std::move(work)] {
     std::exception_ptr failure;
     try {
       work();

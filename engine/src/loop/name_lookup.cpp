@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netdb.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -95,7 +96,8 @@ name_lookup::name_lookup(const asio::any_io_executor& executor, const std::strin
     throw system_failure(errno, resource::descriptor, "cannot duplicate an eventfd");
   }
   notification_->readable.assign(duplicate);
-  run_detached([question = question_] { question->ask(); });
+  run_detached(fmt::format("to resolve host '{}'", host),
+               [question = question_] { question->ask(); });
 }
 
 name_lookup::~name_lookup() = default;

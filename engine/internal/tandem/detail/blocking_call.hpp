@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tandem/error.hpp>
 #include <type_traits>
 #include <utility>
@@ -18,8 +19,9 @@ namespace tandem::detail {
 /// @par Errors thrown  `errc::limit_exceeded` if no thread can be started.
 bool run_within(std::chrono::milliseconds limit, std::function<void()> work);
 
-/// Starts `work` in the same way and does not wait for it.
-void run_detached(std::function<void()> work);
+/// Starts `work` in the same way and does not wait for it. @param purpose  for that error: "for a
+/// call that may block"
+void run_detached(std::string_view purpose, std::function<void()> work);
 
 /// Calls of `run_within` that were given up and have not returned since. While there are any,
 /// `exit` may block: the initialisation of a library holds the loader's lock.
