@@ -1,10 +1,12 @@
 // The program `tandem`: runs the subcommand and turns exceptions into one line and an exit status.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/version.hpp>
 #include <cstdio>
 #include <exception>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
 
@@ -146,5 +148,11 @@ int tandem_main(arguments args) {
 int main(int count, char** values) {
   tandem::cli::prepare_process();
   const std::vector<std::string> args(values + 1, values + count);
-  return tandem::cli::tandem_main(args);
+  const int status = tandem::cli::tandem_main(args);
+  // A driver that does not return may hold the loader's lock, for which `exit` would wait.
+  if (tandem::detail::abandoned_calls() > 0) {
+    std::fflush(nullptr);
+    ::_exit(status);
+  }
+  return status;
 }

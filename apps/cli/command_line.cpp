@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <cstdio>
+#include <tandem/detail/blocking_call.hpp>
 
 #include "command_line_state.hpp"
 #include "console.hpp"
@@ -145,6 +146,7 @@ bool command_line::parse(std::span<const std::string> args) {
   if (s.engine != nullptr) {
     s.engine->check();
     log_to_stderr(s.engine->log);
+    detail::set_driver_timeout(s.engine->meet_timeout);
   }
   if (s.rest != nullptr) {
     const bool dashes = own_count < args.size() && args[own_count] == "--";

@@ -1,16 +1,14 @@
 #include "cli/job_fabric.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <cerrno>
 #include <exception>
 #include <optional>
 #include <tandem/channels.hpp>
-#include <tandem/detail/resources.hpp>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/trust.hpp>
 #include <tandem/error.hpp>
 #include <tandem/plan.hpp>
@@ -22,9 +20,12 @@ namespace {
 
 /// Ranks that join later than this are ended by their launcher, or time out.
 constexpr std::chrono::seconds report_limit{5};
+/// The time for the others has passed already, and what did not answer may be needed again.
+constexpr std::chrono::seconds report_limit_after_timeout{1};
 
 asio::awaitable<void> report_to_job(launch_info who, settings engine, const error& reason) {
-  engine.meet_timeout = std::min<std::chrono::milliseconds>(engine.meet_timeout, report_limit);
+  const auto limit = reason.code() == errc::timed_out ? report_limit_after_timeout : report_limit;
+  engine.meet_timeout = std::min<std::chrono::milliseconds>(engine.meet_timeout, limit);
   const std::shared_ptr<store> meeting = co_await store::meet(who, engine);
   meeting->report(reason);
 }
@@ -52,15 +53,16 @@ asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::string kind,
 }
 
 void check_inputs(const settings& engine) {
-  if (!engine.profile.empty()) facts::load(engine.profile);
-  const secret readable = trust::job_secret(engine);
-  for (const auto& [name, file] :
-       {std::pair("certificate", engine.certificate_file), std::pair("key", engine.key_file),
-        std::pair("authorities", engine.authorities_file)}) {
-    if (file.empty() || ::access(file.c_str(), R_OK) == 0) continue;
-    throw error(errc::bad_input,
-                fmt::format("{} file {}: {}", name, file, detail::errno_text(errno)));
+  const std::string& profile = engine.profile;
+  const auto load = [profile] {
+    facts::load(profile);
+    return true;
+  };
+  if (!profile.empty() && !detail::call_within(engine.meet_timeout, load)) {
+    throw detail::no_answer(fmt::format("profile {}", profile), engine.meet_timeout,
+                            "is it a file, and does its file system respond?");
   }
+  trust::check_credentials(engine);
 }
 
 void check_as_rank(const launch_info& who, const settings& engine,
@@ -72,12 +74,15 @@ void check_as_rank(const launch_info& who, const settings& engine,
   } catch (const error& reason) {
     failed = reason;
   }
+  error_context outer;
+  outer.rank = who.rank;
+  const error reason = with_context(*failed, outer);
   asio::io_context context(1);
   // A failure to report is less important than the error to be reported.
   const auto ignore = [](const std::exception_ptr&) {};
-  asio::co_spawn(context, report_to_job(who, engine, *failed), ignore);
+  asio::co_spawn(context, report_to_job(who, engine, reason), ignore);
   context.run();
-  throw error(*failed);
+  throw error(reason);
 }
 
 }  // namespace tandem::cli

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/error.hpp>
+#include <tandem/settings.hpp>
 
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
@@ -38,6 +40,7 @@ int devices_main(std::span<const std::string> args) {
   if (!line.parse(args)) return cli::success;
   const cli::output_file lines("--json", file);
   lines.check();
+  detail::set_driver_timeout(settings::from_environment().meet_timeout);
   const std::vector<vendor> all = take_inventory();
   lines.write(json_lines(all));
   cli::print(table(all));

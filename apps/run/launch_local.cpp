@@ -71,6 +71,7 @@ class job {
         terminals_(loop_, {plan.output, plan.error_output}),
         step_timer_(loop_),
         cleanup_timer_(loop_),
+        rest_timer_(loop_),
         reader_timer_(loop_),
         output_(loop_, scope_.handles(SIGPIPE)) {
     for (const int number : scope_.handled()) signals_.add(number);
@@ -81,6 +82,7 @@ class job {
   void reserve() const;
   void start_all();
   void start(int rank, const job_environment& job_env);
+  asio::awaitable<void> wait_for_rest();
   asio::awaitable<void> supervise();
   asio::awaitable<void> watch_reaper();
   asio::awaitable<void> watch_signals();
@@ -96,7 +98,6 @@ class job {
   void apply(const shutdown_step& step);
   int status() const;
   std::string last_line() const;
-  std::string stopped_line() const;
 
   const launch_plan& plan_;
   signal_scope scope_;
@@ -110,13 +111,16 @@ class job {
   terminal_watch terminals_;
   asio::steady_timer step_timer_;     ///< for the next shutdown step
   asio::steady_timer cleanup_timer_;  ///< cancelled when the reaper reports `cleaned_up`
+  asio::steady_timer rest_timer_;     ///< cancelled when processes of the ranks end or are killed
   asio::steady_timer reader_timer_;
   output_relay output_;
   std::vector<process> processes_;
   int running_ = 0;
   int steps_planned_ = 0;
   int unkillable_ = 0;          ///< processes that cannot be killed
-  bool all_ended_ = false;      ///< all ranks have ended
+  bool is_empty_ = false;       ///< no process of the job is left
+  bool rest_killed_ = false;    ///< ranks had ended, and what they had started had to be killed
+  bool all_ended_ = false;      ///< all ranks have ended, and after a signal what they started
   bool done_ = false;           ///< and all of their output has been written
   bool is_cleaned_up_ = false;  ///< the reaper has killed all remaining processes
   bool reaper_lost_ = false;
@@ -193,11 +197,16 @@ asio::awaitable<void> job::watch_reaper() {
   }
   // The reaper was killed, and the ranks with it; or it had no other way to kill all.
   reaper_lost_ = !all_ended_ && !shutdown_.is_killing();
-  reaper_.kill_group();
+  unkillable_ = reaper_.kill_orphans();
   end_remaining_ranks();
 }
 
 void job::handle_event(const reaper_event& event) {
+  if (event.what == reaper_event::kind::empty) {
+    is_empty_ = true;
+    rest_timer_.cancel();
+    return;
+  }
   if (event.what == reaper_event::kind::cleaned_up) {
     unkillable_ = event.value;
     return end_remaining_ranks();
@@ -212,6 +221,7 @@ void job::handle_event(const reaper_event& event) {
 void job::end_remaining_ranks() {
   is_cleaned_up_ = true;
   cleanup_timer_.cancel();
+  rest_timer_.cancel();
   for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
     if (processes_[rank].running) rank_ended(rank, SIGKILL);
   }
@@ -232,12 +242,24 @@ void job::rank_ended(std::size_t rank, int wait_status) {
     }
   }
   if (--running_ > 0) return;
-  all_ended_ = true;
   asio::co_spawn(loop_, supervise(), asio::detached);
+}
+
+/// After a signal, the processes that the ranks have started have the same time to end as they.
+asio::awaitable<void> job::wait_for_rest() {
+  if (!shutdown_.has_signalled()) co_return;
+  reaper_.report_empty();
+  while (!is_empty_ && !is_cleaned_up_ && !shutdown_.is_killing()) {
+    rest_timer_.expires_at(std::chrono::steady_clock::time_point::max());
+    co_await rest_timer_.async_wait(no_throw);
+  }
+  rest_killed_ = !is_empty_ && killed_.empty() && !reaper_lost_;
 }
 
 /// Completes the job after all ranks have ended.
 asio::awaitable<void> job::supervise() {
+  co_await wait_for_rest();
+  all_ended_ = true;
   ++steps_planned_;  // cancels a pending step
   step_timer_.cancel();
   if (!is_cleaned_up_)
@@ -279,6 +301,7 @@ void job::apply(const shutdown_step& step) {
       if (processes_[rank].running) killed_.push_back(rank);
     }
     reaper_.kill_all();
+    rest_timer_.cancel();
   } else if (step.signal != 0) {
     reaper_.signal(step.signal);
     reaper_.signal(SIGCONT);  // a stopped rank could not handle it
@@ -346,7 +369,8 @@ std::string job::last_line() const {
                        exit_text(failed->wait_status),
                        tail.empty() ? "" : "; last lines of its standard error: ", tail);
   } else if (shutdown_.stop_signal() != 0) {
-    text = stopped_line();
+    text = fmt::format("{}: stopped by {}{}\n", plan_.name, signal_text(shutdown_.stop_signal()),
+                       killed_text(killed_, rest_killed_));
   }
   if (unkillable_ > 0) {
     text +=
@@ -354,23 +378,6 @@ std::string job::last_line() const {
                     plan_.name, unkillable_);
   }
   return text;
-}
-
-std::string job::stopped_line() const {
-  std::string killed;
-  constexpr std::size_t max_named = 8;
-  for (std::size_t i = 0; i < std::min(killed_.size(), max_named); ++i) {
-    killed += fmt::format("{}{}", i == 0 ? "" : ", ", killed_[i]);
-  }
-  if (killed_.size() > max_named) {
-    killed += fmt::format(" and {} more", killed_.size() - max_named);
-  }
-  if (!killed.empty()) {
-    killed = fmt::format("; rank{} {} did not end in time and had to be killed",
-                         killed_.size() == 1 ? "" : "s", killed);
-  }
-  return fmt::format("{}: stopped by {}{}\n", plan_.name, signal_text(shutdown_.stop_signal()),
-                     killed);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -54,6 +55,21 @@ std::string signal_text(int number) {
 std::string exit_text(int wait_status) {
   if (!WIFSIGNALED(wait_status)) return fmt::format("exit status {}", WEXITSTATUS(wait_status));
   return "killed by " + signal_text(WTERMSIG(wait_status));
+}
+
+std::string killed_text(std::span<const std::size_t> ranks, bool rest) {
+  constexpr std::size_t max_named = 8;
+  if (ranks.empty()) {
+    return rest ? "; processes that the ranks had started did not end in time and had to be killed"
+                : "";
+  }
+  std::string names;
+  for (std::size_t i = 0; i < std::min(ranks.size(), max_named); ++i) {
+    names += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  }
+  if (ranks.size() > max_named) names += fmt::format(" and {} more", ranks.size() - max_named);
+  return fmt::format("; rank{} {} did not end in time and had to be killed",
+                     ranks.size() == 1 ? "" : "s", names);
 }
 
 std::optional<rank_exit> first_failure(std::span<const rank_exit> ended) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -49,6 +50,9 @@ int exit_status(int wait_status) noexcept;
 std::string exit_text(int wait_status);
 /// "signal 9 (Killed)".
 std::string signal_text(int number);
+/// "; rank 1 did not end in time and had to be killed"; empty if none had to be. @param rest  the
+/// ranks had ended, and what they had started had to be killed
+std::string killed_text(std::span<const std::size_t> ranks, bool rest);
 /// The rank that failed first among those that ended at about the same time. One killed by a signal
 /// precedes one that exited, since ranks that lose a peer exit by themselves. Empty if none failed.
 std::optional<rank_exit> first_failure(std::span<const rank_exit> ended);

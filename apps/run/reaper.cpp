@@ -1,15 +1,19 @@
 #include "reaper.hpp"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <string_view>
 
+#include "descendants.hpp"
 #include "reaper_protocol.hpp"
 
 namespace tandem::launcher {
@@ -64,6 +68,10 @@ reaper::reaper() {
                        "cannot create the socket to the reaper process");
   }
   owned_fd own(ends[0]), other(ends[1]);
+  earlier_children_ = children_of(::getpid());
+  // Where the reaper is killed, its descendants become children of this process.
+  ::prctl(PR_GET_CHILD_SUBREAPER, &was_subreaper_);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   // The reaper keeps all signals blocked: it reacts to requests, the launcher's exit and SIGKILL.
   sigset_t all, before;
   ::sigfillset(&all);
@@ -86,6 +94,7 @@ reaper::~reaper() {
   socket_ = owned_fd();
   while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  ::prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_);
 }
 
 pid_t reaper::start(std::span<const std::string> command, std::span<const std::string> environment,
@@ -133,8 +142,34 @@ void reaper::kill_all() noexcept {
   send_all(socket_.get(), bytes_of(request));
 }
 
-void reaper::kill_group() const noexcept {
+void reaper::report_empty() noexcept {
+  ::kill(process_, SIGCONT);
+  const reaper_request request{.what = reaper_request::kind::report_empty};
+  send_all(socket_.get(), bytes_of(request));
+}
+
+int reaper::kill_orphans() const noexcept {
   ::kill(-process_, SIGKILL);
+  if (!proc_shows_our_namespace()) return 0;
+  const auto limit = std::chrono::steady_clock::now() + kill_limit;
+  for (;;) {
+    // Its descriptors are closed before its children change their parent.
+    siginfo_t ended{};
+    ::waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT);
+    const bool has_ended = ended.si_pid == process_;
+    std::vector<pid_t> orphans = children_of(::getpid());
+    std::erase_if(orphans, [this](pid_t child) {
+      return child == process_ || std::find(earlier_children_.begin(), earlier_children_.end(),
+                                            child) != earlier_children_.end();
+    });
+    const bool is_done = has_ended && orphans.empty();
+    if (is_done || std::chrono::steady_clock::now() > limit) {
+      return static_cast<int>(orphans.size());
+    }
+    for (const pid_t orphan : orphans) ::kill(orphan, SIGKILL);
+    for (const pid_t orphan : orphans) ::waitpid(orphan, nullptr, WNOHANG);
+    ::usleep(1000);
+  }
 }
 
 }  // namespace tandem::launcher

@@ -9,14 +9,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "descendants.hpp"
 #include "reaper.hpp"
 #include "reaper_protocol.hpp"
 
@@ -25,8 +26,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// Limit for processes in uninterruptible system calls, which do not react to SIGKILL.
-constexpr std::chrono::seconds kill_limit{5};
 constexpr int rescan_ms = 10;
 
 bool receive_all(int from, void* to, std::size_t bytes) noexcept {
@@ -46,35 +45,6 @@ void detach_standard_streams() noexcept {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; null >= 0 && fd <= 2; ++fd) ::dup2(null, fd);
   if (null > 2) ::close(null);
-}
-
-/// True if /proc shows the PID namespace of this process; else its numbers are not ours.
-bool proc_shows_our_namespace() noexcept {
-  std::array<char, 32> text{};
-  const ssize_t length = ::readlink("/proc/self", text.data(), text.size());
-  pid_t shown = -1;
-  if (length > 0) std::from_chars(text.data(), text.data() + length, shown);
-  return shown == ::getpid();
-}
-
-/// The children of this process, including adopted ones.
-std::vector<pid_t> own_children() {
-  std::vector<pid_t> found;
-  const owned_fd file(::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC));
-  std::string text;
-  std::array<char, 4096> block{};
-  for (ssize_t got; (got = ::read(file.get(), block.data(), block.size())) > 0;) {
-    text.append(block.data(), static_cast<std::size_t>(got));
-  }
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    pid_t child = 0;
-    const auto [rest, failed] = std::from_chars(at, end, child);
-    if (failed == std::errc()) found.push_back(child);
-    at = rest == at ? at + 1 : rest;
-  }
-  return found;
 }
 
 /// In the forked process: executes the rank's program, or writes errno to `report`.
@@ -117,7 +87,7 @@ class server {
   bool serve();
   void start(const reaper_request& request, char* strings, const owned_fd& output,
              const owned_fd& error_output);
-  void signal(int number) const noexcept;
+  void signal(int number) const;
   int kill_all();
   bool reap();
   void flush() noexcept;
@@ -128,13 +98,14 @@ class server {
   owned_fd child_signal_fd_;
   std::vector<pid_t> ranks_;  ///< those that have not ended
   std::deque<reaper_event> events_;
+  bool reports_empty_ = false;  ///< once no process of the job is left
   bool request_ready_ = false;  ///< a request or the launcher's end of file can be read
 };
 
 void server::run() {
   bool launcher_lives = true;
   while (launcher_lives) {
-    reap();
+    if (!reap() && std::exchange(reports_empty_, false)) events_.push_back({kind::empty, 0, 0});
     flush();
     wait(-1, true);
     if (request_ready_) launcher_lives = serve();
@@ -201,6 +172,9 @@ bool server::serve() {
     case reaper_request::kind::signal:
       signal(request.signal);
       break;
+    case reaper_request::kind::report_empty:
+      reports_empty_ = true;
+      break;
     case reaper_request::kind::kill_all:
       const int left = kill_all();
       events_.push_back({kind::cleaned_up, 0, left});
@@ -243,12 +217,26 @@ void server::start(const reaper_request& request, char* strings, const owned_fd&
   events_.push_back({kind::started, process, 0});
 }
 
-void server::signal(int number) const noexcept {
-  ::kill(-id_, number);  // the reaper itself blocks it
-  for (const pid_t rank : ranks_) {
-    const pid_t group = ::getpgid(rank);
-    if (group != id_ && group > 0) ::kill(group == rank ? -rank : rank, number);
+/// Descendants outside the ranks' group are looked for twice and before any gets the signal: while
+/// a process ends, its children change their parent.
+void server::signal(int number) const {
+  std::vector<pid_t> escaped;
+  if (proc_shows_our_namespace()) {
+    for (int times = 0; times < 2; ++times) {
+      for (const pid_t target : escaped_targets(descendants_of(id_), id_)) {
+        if (std::find(escaped.begin(), escaped.end(), target) == escaped.end()) {
+          escaped.push_back(target);
+        }
+      }
+    }
+  } else {
+    for (const pid_t rank : ranks_) {
+      const pid_t group = ::getpgid(rank);
+      if (group != id_ && group > 0) escaped.push_back(group == rank ? -rank : rank);
+    }
   }
+  ::kill(-id_, number);  // the reaper itself blocks it
+  for (const pid_t target : escaped) ::kill(target, number);
 }
 
 /// Orphans become children of this process, so that no child means no process is left. Returns the
@@ -258,7 +246,7 @@ int server::kill_all() {
   while (reap()) {
     // Without /proc, unknown descendants are reached only by their group and by our own exit.
     if (!proc_shows_our_namespace()) ::kill(-id_, SIGKILL);
-    const std::vector<pid_t> children = own_children();
+    const std::vector<pid_t> children = children_of(id_);
     if (steady_clock::now() > limit) return static_cast<int>(children.size());
     for (const pid_t child : children) ::kill(child, SIGKILL);
     wait(rescan_ms, false);
@@ -271,7 +259,8 @@ int server::kill_all() {
 void serve_launcher(int socket) noexcept {
   ::setpgid(0, 0);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ::prctl(PR_SET_NAME, "tandem-reaper");
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // stopped, it would not see the launcher's end
+  ::prctl(PR_SET_NAME, reaper_name);
   ::signal(SIGCHLD, SIG_DFL);  // with SIG_IGN, children could not be waited for
   detach_standard_streams();
   server(socket).run();

@@ -4,13 +4,17 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
 namespace tandem::launcher {
 
+/// Limit for processes in uninterruptible system calls, which do not react to SIGKILL.
+inline constexpr std::chrono::seconds kill_limit{5};
+
 struct reaper_request {
-  enum class kind : std::int32_t { start, signal, kill_all };
+  enum class kind : std::int32_t { start, signal, report_empty, kill_all };
   kind what;
   std::int32_t signal = 0;
   std::uint32_t arguments = 0;  ///< strings of the command; the rest are of the environment

@@ -25,7 +25,8 @@ int run_main(std::span<const std::string> args) {
            "ended it. INT, TERM, HUP, QUIT, a hang-up of the terminal and a closed output (PIPE) "
            "stop the job: the ranks get the signal, after --grace SIGTERM, 2 seconds later "
            "SIGKILL, and the status is 128 + signal however they end. A second signal ends the "
-           "grace period, a third one kills. No process that the ranks started outlives the job. "
+           "grace period, a third one kills. Processes that the ranks have started get the same "
+           "signals and time, whatever their process group, and none outlives the job. "
            "HUP, INT, QUIT and PIPE that are ignored at start, as under nohup, stay ignored.",
        .examples =
            "  tandem run -n 4 -- tandem train --steps 50\n"

@@ -39,8 +39,10 @@ struct launch_plan {
 /// forwarded as well. HUP, INT, QUIT, PIPE and TSTP that the process ignores when this is called
 /// stay ignored, as under `nohup`.
 ///
-/// No process of the job outlives this call, or the launcher even if it is killed: neither
-/// descendants of ranks in sessions of their own, nor stopped processes.
+/// Descendants of the ranks get the signals as well, in whatever process group or session, and
+/// after a signal they have the same time as the ranks, even if these have ended. No process of the
+/// job outlives this call, or the launcher even if it is killed: neither descendants of ranks in
+/// sessions of their own, nor stopped processes. See `reaper` for the one exception.
 ///
 /// @return 0 if all ranks exited with 0, else the status of the first that failed, or 128 + signal
 /// if a signal ended it. After a stop signal, before any rank failed: 128 + that signal, however

@@ -37,6 +37,8 @@ class shutdown {
   int stop_signal() const noexcept { return stop_signal_; }
   /// True once the launcher is ending the ranks: further failures are caused by that.
   bool is_forced() const noexcept { return phase_ >= phase::terminating; }
+  /// True once the ranks have got a signal, which their descendants may still handle.
+  bool has_signalled() const noexcept { return stop_signal_ != 0 || is_forced(); }
   bool is_killing() const noexcept { return phase_ == phase::killing; }
 
  private:

@@ -4,11 +4,27 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
+#include <utility>
 
 namespace tandem::train {
 namespace {
+
+/// The other ranks of a job wait no longer.
+std::shared_ptr<const corpus> load_within(const std::string& from,
+                                          std::chrono::milliseconds limit) {
+  const auto load = [from] { return std::make_shared<const corpus>(load_corpus(from)); };
+  std::optional<std::shared_ptr<const corpus>> text = detail::call_within(limit, load);
+  if (text) return std::move(*text);
+  throw detail::no_answer(fmt::format("--data {}", from), limit,
+                          "are these files, and does their file system respond? For a long text "
+                          "raise --meet-timeout-s");
+}
 
 void check_batch(const job& made) {
   const int pieces = made.who.replicas() * made.requested.micro_batches;
@@ -61,7 +77,7 @@ job prepare(const options& requested, int job_ranks) {
                    model.layers);
   job made{requested, model, {}, who};
   check_batch(made);
-  made.text = std::make_shared<corpus>(load_corpus(requested.data));
+  made.text = load_within(requested.data, requested.engine.meet_timeout);
   require_sequence(*made.text, static_cast<std::size_t>(made.sequence()));
   return made;
 }

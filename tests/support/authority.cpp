@@ -3,6 +3,7 @@
 #include <openssl/ec.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <stdexcept>
 
@@ -20,12 +21,13 @@ X509_NAME* named(X509* certificate, const std::string& name) {
   return subject;
 }
 
-X509* unsigned_certificate(const std::string& name, EVP_PKEY* key, long number) {
+X509* unsigned_certificate(const std::string& name, EVP_PKEY* key, long number, long begin_s = -60,
+                           long end_s = 3600) {
   X509* const made = X509_new();
   X509_set_version(made, 2);
   ASN1_INTEGER_set(X509_get_serialNumber(made), number);
-  X509_gmtime_adj(X509_getm_notBefore(made), -60);
-  X509_gmtime_adj(X509_getm_notAfter(made), 3600);
+  X509_gmtime_adj(X509_getm_notBefore(made), begin_s);
+  X509_gmtime_adj(X509_getm_notAfter(made), end_s);
   X509_set_pubkey(made, key);
   named(made, name);
   return made;
@@ -39,6 +41,7 @@ void write_pem(const std::string& path, X509* certificate, EVP_PKEY* key) {
                                                                         0, nullptr, nullptr);
   BIO_free(file);
   require(written == 1, "no PEM");
+  if (key != nullptr) require(::chmod(path.c_str(), 0600) == 0, "no mode for a key");
 }
 
 }  // namespace
@@ -63,9 +66,9 @@ authority::~authority() {
 }
 
 settings authority::certify(const temporary_folder& in, const std::string& rank,
-                            const authority& trusted) const {
+                            const authority& trusted, long begin_s, long end_s) const {
   EVP_PKEY* const key = EVP_EC_gen("P-256");
-  X509* const made = unsigned_certificate(rank, key, 2);
+  X509* const made = unsigned_certificate(rank, key, 2, begin_s, end_s);
   X509_set_issuer_name(made, X509_get_subject_name(certificate_));
   require(X509_sign(made, key_, EVP_sha256()) > 0, "no certificate");
   settings s;

@@ -19,9 +19,10 @@ class authority {
   authority(const authority&) = delete;
   authority& operator=(const authority&) = delete;
 
-  /// Settings of a rank with a certificate of this authority, which trusts those of `trusted`.
-  settings certify(const temporary_folder& in, const std::string& rank,
-                   const authority& trusted) const;
+  /// Settings of a rank with a certificate of this authority, which trusts those of `trusted`;
+  /// valid from and until so many seconds from now.
+  settings certify(const temporary_folder& in, const std::string& rank, const authority& trusted,
+                   long begin_s = -60, long end_s = 3600) const;
 
  private:
   std::string name_;

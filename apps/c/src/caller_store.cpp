@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <optional>
 #include <tandem/channels.hpp>
+#include <tandem/detail/blocking_call.hpp>
+#include <tandem/detail/duration_text.hpp>
+#include <tandem/detail/name_lookup.hpp>
 #include <tandem/detail/trust.hpp>
 #include <tandem/version.hpp>
 #include <vector>
@@ -83,14 +86,19 @@ bool is_address_of(const std::vector<rails::rail_choice>& interfaces, const ip::
 }
 
 /// The address of this host that MASTER_ADDR names: other hosts are known to reach it.
-std::optional<ip::address> master_address(const std::vector<rails::rail_choice>& interfaces) {
+std::optional<ip::address> master_address(const std::vector<rails::rail_choice>& interfaces,
+                                          std::chrono::milliseconds limit) {
   const char* const name = std::getenv("MASTER_ADDR");
   if (name == nullptr) return std::nullopt;
-  boost::asio::io_context context(1);
-  ip::tcp::resolver resolver(context);
-  error_code failed;
-  for (const auto& found : resolver.resolve(name, "", failed)) {
-    const ip::address address = found.endpoint().address();
+  const auto resolve = [host = std::string(name)] { return detail::resolve_now(host); };
+  const std::optional<detail::name_addresses> answer = detail::call_within(limit, resolve);
+  if (!answer) {
+    throw error(errc::unreachable,
+                fmt::format("MASTER_ADDR={}: the resolver has not answered within {}", name,
+                            detail::to_text(limit)),
+                "check the name servers (/etc/resolv.conf)");
+  }
+  for (const ip::address& address : answer->found) {
     if (!address.is_loopback() && is_address_of(interfaces, address)) return address;
   }
   return std::nullopt;
@@ -103,7 +111,8 @@ ip::address external_address(const settings& options) {
   without_rdma.rails.clear();
   without_rdma.insecure = true;  // lists only
   const std::vector<rails::rail_choice> interfaces = rails::explain_rails(without_rdma);
-  if (const std::optional<ip::address> named = master_address(interfaces)) return *named;
+  if (const std::optional<ip::address> named = master_address(interfaces, options.meet_timeout))
+    return *named;
   for (const bool v4 : {true, false}) {
     for (const rails::rail_choice& each : interfaces) {
       if (!each.up || each.kind == "loopback") continue;

@@ -13,6 +13,7 @@
 #include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/name_lookup.hpp>
 #include <tandem/detail/quiet.hpp>
 #include <tandem/detail/resources.hpp>
 
@@ -175,18 +176,31 @@ asio::awaitable<sealed::connection> connect_and_handshake(
   }
 }
 
-asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host,
-                                                              std::uint16_t port) {
+asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, std::uint16_t port,
+                                                              std::chrono::milliseconds limit) {
+  error_code is_name;
+  const asio::ip::address number = asio::ip::make_address(host, is_name);
+  std::vector<asio::ip::tcp::endpoint> all;
+  if (!is_name) {
+    all.emplace_back(number, port);
+    co_return all;
+  }
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  asio::ip::tcp::resolver resolver(executor);
-  const auto [failure, found] = co_await resolver.async_resolve(host, std::to_string(port), quiet);
-  if (failure) {
+  detail::name_lookup question(executor, host);
+  const std::optional<detail::name_addresses> answer =
+      co_await question.until(std::chrono::steady_clock::now() + limit);
+  if (!answer) {
     throw error(errc::unreachable,
-                fmt::format("no address for host '{}': {}", host, failure.message()),
+                fmt::format("no address for host '{}': the resolver has not answered within {}",
+                            host, detail::to_text(limit)),
+                "check the name servers (/etc/resolv.conf)");
+  }
+  if (answer->found.empty()) {
+    throw error(errc::unreachable,
+                fmt::format("no address for host '{}': {}", host, answer->why_none),
                 "is the name right?");
   }
-  std::vector<asio::ip::tcp::endpoint> all;
-  for (const auto& entry : found) all.push_back(entry.endpoint());
+  for (const asio::ip::address& one : answer->found) all.emplace_back(one, port);
   co_return all;
 }
 

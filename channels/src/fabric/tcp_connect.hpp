@@ -59,8 +59,10 @@ asio::awaitable<sealed::connection> connect_and_handshake(
 asio::awaitable<bool> read_hello(asio::ip::tcp::socket& from, received_hello& remote,
                                  std::string& why);
 
-/// Resolves a host name. @par Errors `errc::unreachable`.
-asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, std::uint16_t port);
+/// Resolves a host name. @par Errors `errc::unreachable`: it has no address, or the resolver does
+/// not answer within `limit`.
+asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, std::uint16_t port,
+                                                              std::chrono::milliseconds limit);
 
 /// Opens a listening socket; at other addresses than loopback only with a key or
 /// `settings::insecure`.

@@ -2,6 +2,8 @@
 
 #include <mutex>
 #include <tandem/accelerator.hpp>
+#include <tandem/detail/blocking_call.hpp>
+#include <tandem/detail/duration_text.hpp>
 
 #include "accelerator/cuda_device.hpp"
 #include "accelerator/hip_device.hpp"
@@ -22,8 +24,13 @@ struct probed_devices {
     devices.clear();
     const auto* const driver = find(why_none);
     if (driver != nullptr) {
-      devices = list(*driver);
-      why_none = devices.empty() ? "the driver reports no device" : "";
+      const auto limit = detail::driver_timeout();
+      auto listed = detail::call_within(limit, [driver, list] { return list(*driver); });
+      why_none = listed ? "the driver reports no device"
+                        : fmt::format("the driver has not listed its devices within {}",
+                                      detail::to_text(limit));
+      if (listed) devices = std::move(*listed);
+      if (!devices.empty()) why_none.clear();
     }
     replacements = now;
   }

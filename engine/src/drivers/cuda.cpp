@@ -3,6 +3,7 @@
 #include <atomic>
 #include <tandem/detail/cuda.hpp>
 
+#include "drivers/opening.hpp"
 #include "drivers/symbols.hpp"
 
 namespace tandem::detail {
@@ -23,7 +24,8 @@ struct opened_cuda {
   cuda functions{};
   std::string why;  ///< empty: available
 
-  opened_cuda() {
+  explicit opened_cuda(opening_step& step) {
+    step = "loading libcuda.so.1";
     void* const found = ::dlopen(cuda_library, RTLD_NOW | RTLD_LOCAL);
     if (found == nullptr) {
       const char* const message = ::dlerror();
@@ -38,6 +40,7 @@ struct opened_cuda {
                         cuda_library, in.missing());
       return;
     }
+    step = "cuInit";
     const cu::result init_status = functions.init(0);
     if (init_status == cu::success) return;
     if (init_status == cu::stub_library) {
@@ -60,9 +63,9 @@ struct opened_cuda {
 
 const cuda* find_cuda(std::string& why) {
   if (const cuda* const by = cuda_replacement.load()) return by;
-  static const opened_cuda here;
-  why = here.why;
-  return why.empty() ? &here.functions : nullptr;
+  static auto& here = *new opening<opened_cuda>;
+  const opened_cuda* const found = here.get("CUDA", why);
+  return found != nullptr ? &found->functions : nullptr;
 }
 
 void replace_cuda(const cuda* by) noexcept {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <tandem/detail/hip.hpp>
 
+#include "drivers/opening.hpp"
 #include "drivers/symbols.hpp"
 
 namespace tandem::detail {
@@ -39,7 +40,8 @@ struct opened_hip {
   hip functions{};
   std::string why;  ///< empty: available
 
-  opened_hip() {
+  explicit opened_hip(opening_step& step) {
+    step = "loading libamdhip64";
     std::string failure;
     void* const found = open_library(libraries, "libamdhip64", failure);
     if (found == nullptr) {
@@ -57,11 +59,12 @@ struct opened_hip {
       void* const below = open_library(hsa_libraries, "libhsa-runtime64", failure);
       if (below != nullptr) fill(functions.below, below);
     }
-    initialise();
+    initialise(step);
   }
 
-  void initialise() {
+  void initialise(opening_step& step) {
     int count = 0;
+    step = "hipInit";
     const amd::result init_status = functions.init(0);
     const amd::result count_status =
         init_status == amd::success ? functions.device_count(&count) : init_status;
@@ -81,9 +84,9 @@ struct opened_hip {
 
 const hip* find_hip(std::string& why) {
   if (const hip* const by = hip_replacement.load()) return by;
-  static const opened_hip here;
-  why = here.why;
-  return why.empty() ? &here.functions : nullptr;
+  static auto& here = *new opening<opened_hip>;
+  const opened_hip* const found = here.get("HIP", why);
+  return found != nullptr ? &found->functions : nullptr;
 }
 
 void replace_hip(const hip* by) noexcept {

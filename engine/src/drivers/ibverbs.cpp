@@ -3,6 +3,7 @@
 #include <atomic>
 #include <tandem/detail/ibverbs.hpp>
 
+#include "drivers/opening.hpp"
 #include "drivers/symbols.hpp"
 
 namespace tandem::detail {
@@ -17,7 +18,8 @@ struct opened_ibverbs {
   ibverbs functions{};
   std::string why;  ///< empty: available
 
-  opened_ibverbs() {
+  explicit opened_ibverbs(opening_step& step) {
+    step = "loading libibverbs.so.1";
     void* const found = ::dlopen(ibverbs_library, RTLD_NOW | RTLD_LOCAL);
     if (found == nullptr) {
       const char* const message = ::dlerror();
@@ -31,6 +33,7 @@ struct opened_ibverbs {
       why = fmt::format("no RDMA here: {} has no {}; {}", ibverbs_library, in.missing(), package);
       return;
     }
+    step = "ibv_fork_init";
     protect_from_fork(in);
   }
 
@@ -77,9 +80,9 @@ struct opened_ibverbs {
 
 const ibverbs* find_ibverbs(std::string& why) {
   if (const ibverbs* const by = ibverbs_replacement.load()) return by;
-  static const opened_ibverbs here;
-  why = here.why;
-  return why.empty() ? &here.functions : nullptr;
+  static auto& here = *new opening<opened_ibverbs>;
+  const opened_ibverbs* const found = here.get("RDMA", why);
+  return found != nullptr ? &found->functions : nullptr;
 }
 
 void replace_ibverbs(const ibverbs* by) noexcept {

@@ -7,6 +7,7 @@
 #include <span>
 #include <tandem/detail/kernel_compiler.hpp>
 
+#include "drivers/opening.hpp"
 #include "drivers/symbols.hpp"
 
 namespace tandem::detail {
@@ -62,7 +63,8 @@ struct opened_compiler {
   kernel_compiler functions{};
   std::string why;  ///< empty: available
 
-  explicit opened_compiler(const vendor_names& by) {
+  opened_compiler(opening_step& step, const vendor_names& by) {
+    step = "loading its library";
     void* const found = open_any(by.libraries);
     if (found == nullptr) {
       why = fmt::format("no kernel compiler here: there is no {}; {}", by.libraries[0],
@@ -94,13 +96,11 @@ std::atomic<const kernel_compiler*>& replacement(memory_kind of) noexcept {
   return replacements[of == memory_kind::hip ? 1 : 0];
 }
 
-const opened_compiler& loaded_compiler(memory_kind of) {
-  if (of == memory_kind::hip) {
-    static const opened_compiler here(hiprtc);
-    return here;
-  }
-  static const opened_compiler here(nvrtc);
-  return here;
+const opened_compiler* loaded_compiler(memory_kind of, std::string& why) {
+  static auto& cuda = *new opening<opened_compiler>;
+  static auto& hip = *new opening<opened_compiler>;
+  const bool is_hip = of == memory_kind::hip;
+  return (is_hip ? hip : cuda).get("kernel compiler", why, is_hip ? hiprtc : nvrtc);
 }
 
 /// The path in a line of /proc/self/maps: from its first slash on.
@@ -147,9 +147,8 @@ std::vector<std::string> folders_of_vendor(std::string_view maps) {
 
 const kernel_compiler* find_kernel_compiler(memory_kind of, std::string& why) {
   if (const kernel_compiler* const by = replacement(of).load()) return by;
-  const opened_compiler& here = loaded_compiler(of);
-  why = here.why;
-  return why.empty() ? &here.functions : nullptr;
+  const opened_compiler* const found = loaded_compiler(of, why);
+  return found != nullptr ? &found->functions : nullptr;
 }
 
 void replace_kernel_compiler(memory_kind of, const kernel_compiler* by) noexcept {

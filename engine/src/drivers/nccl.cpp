@@ -4,6 +4,7 @@
 #include <span>
 #include <tandem/detail/nccl.hpp>
 
+#include "drivers/opening.hpp"
 #include "drivers/symbols.hpp"
 
 namespace tandem::detail {
@@ -37,8 +38,9 @@ struct opened_nccl {
   nccl functions{};
   std::string why;  ///< empty: available
 
-  opened_nccl(std::span<const char* const> names, std::string_view stem, std::string_view vendor,
-              std::string_view advice) {
+  opened_nccl(opening_step& step, std::span<const char* const> names, std::string_view stem,
+              std::string_view vendor, std::string_view advice) {
+    step = "loading its library";
     std::string failure;
     void* const found = open_library(names, stem, failure);
     if (found == nullptr) {
@@ -57,22 +59,22 @@ struct opened_nccl {
 
 const nccl* find_nccl(memory_kind of, std::string& why) {
   if (const nccl* const by = nccl_replacement.load()) return by;
-  const auto give = [&why](const opened_nccl& here) {
-    why = here.why;
-    return why.empty() ? &here.functions : nullptr;
+  const auto functions_of = [](const opened_nccl* found) {
+    return found != nullptr ? &found->functions : nullptr;
   };
   if (of == memory_kind::hip) {
     static constexpr const char* names[] = {"librccl.so.1", "librccl.so"};
-    static const opened_nccl rccl(names, "librccl", "RCCL",
-                                  "install rccl of ROCm, or add its folder to LD_LIBRARY_PATH");
-    return give(rccl);
+    static auto& rccl = *new opening<opened_nccl>;
+    return functions_of(rccl.get("RCCL", why, std::span<const char* const>(names), "librccl",
+                                 "RCCL",
+                                 "install rccl of ROCm, or add its folder to LD_LIBRARY_PATH"));
   }
   static constexpr const char* names[] = {"libnccl.so.2"};
-  static const opened_nccl here(
-      names, "libnccl", "NCCL",
-      "install libnccl2 2.11 or newer, or add the folder of the one that comes "
-      "with PyTorch (nvidia/nccl/lib) to LD_LIBRARY_PATH");
-  return give(here);
+  static auto& here = *new opening<opened_nccl>;
+  return functions_of(
+      here.get("NCCL", why, std::span<const char* const>(names), "libnccl", "NCCL",
+               "install libnccl2 2.11 or newer, or add the folder of the one that comes "
+               "with PyTorch (nvidia/nccl/lib) to LD_LIBRARY_PATH"));
 }
 
 void replace_nccl(const nccl* by) noexcept {

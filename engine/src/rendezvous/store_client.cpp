@@ -234,8 +234,11 @@ error store_client::authentication_error(const trust::tls_session& session) cons
   c.detail = fmt::format("mutual authentication with rank 0's store at {} failed: {}", where_,
                          session.why());
   c.advice =
-      "give every rank of the job the same secret (TANDEM_SECRET_FILE or TANDEM_SECRET), and each "
-      "job a port of its own";
+      trust_->has_secret()
+          ? "give every rank of the job the same secret (TANDEM_SECRET_FILE or TANDEM_SECRET), and "
+            "each job a port of its own"
+          : "give every rank a certificate signed by an authority that is in the authorities file "
+            "of all ranks, and correct clocks";
   return error(make_error_code(errc::not_trusted), std::move(c));
 }
 

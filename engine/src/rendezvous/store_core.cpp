@@ -74,6 +74,7 @@ void store_core::untrusted(connection_id from, const std::string& why, time_poin
   if (found->second.rank >= 0) {
     malformed(from, why, now);
   } else {
+    last_refusal_ = fmt::format("; refused {}: {}", found->second.address, why);
     drop(from, "trust", why, now);
   }
 }
@@ -249,9 +250,9 @@ error store_core::missing_ranks() const {
   const bool one = missing.size() == 1;
   return peer_error(
       errc::rank_missing, first,
-      fmt::format("{} {} did not join within {}: {} of {} {} connected", one ? "rank" : "ranks",
+      fmt::format("{} {} did not join within {}: {} of {} {} connected{}", one ? "rank" : "ranks",
                   list_text(missing), detail::to_text(parameters_.meet_timeout), present_,
-                  parameters_.size, present_ == 1 ? "is" : "are"),
+                  parameters_.size, present_ == 1 ? "is" : "are", last_refusal_),
       fmt::format("start {0}, or check that {1} can reach {2}{3}", one ? "it" : "them",
                   one ? "it" : "they", parameters_.where,
                   parameters_.listen_text.empty()

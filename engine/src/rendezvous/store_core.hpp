@@ -127,6 +127,7 @@ class store_core {
   store_keys keys_;
   std::vector<output> outputs_;
   std::uint64_t dropped_ = 0;
+  std::string last_refusal_;  ///< of a connection that did not authenticate: whose, and why
   log_digest dropped_log_{log_level::warning, "rendezvous"};
 };
 

@@ -6,10 +6,12 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/async.hpp>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/descriptor_budget.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/name_lookup.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/detail/trust.hpp>
 #include <tandem/log.hpp>
@@ -136,10 +138,11 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::any_io_executor ex
     co_return one;
   }
   for (bool first = true;; first = false) {
-    const std::shared_ptr<lookup> answer =
-        co_await lookup_until(executor, who.address, who.port, until);
-    if (!answer->found.empty()) co_return answer->addresses();
-    const std::string why = answer->why_no_address();
+    detail::name_lookup question(executor, who.address);
+    std::optional<detail::name_addresses> answer = co_await question.until(until);
+    if (answer && !answer->found.empty()) co_return std::move(answer->found);
+    const std::string why =
+        answer ? answer->why_none : "the resolver does not answer (see /etc/resolv.conf)";
     if (std::chrono::steady_clock::now() >= until) {
       fail(who, errc::unreachable,
            fmt::format("host '{}' has no address: {} within {}", who.address, why,
@@ -290,6 +293,7 @@ asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) 
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   detail::require_own_context(executor);
   const time_point until = std::chrono::steady_clock::now() + options.meet_timeout;
+  detail::set_driver_timeout(options.meet_timeout);
   reserve_descriptors_for(who);
   const std::shared_ptr<const trust::credentials> trust = load_credentials(who, options);
   const bool is_open = options.insecure || trust;

@@ -5,7 +5,10 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
+#include <ctime>
 #include <tandem/error.hpp>
+
+#include "security/certificate_files.hpp"
 
 namespace tandem::trust {
 namespace {
@@ -25,6 +28,9 @@ std::string openssl_error_text() {
   return text;
 }
 
+/// Records why a certificate of the peer is refused: OpenSSL forgets the certificate itself.
+int on_verified(int accepted, X509_STORE_CTX* of);
+
 context_pointer make_context() {
   context_pointer made(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   SSL_CTX* const c = made.get();
@@ -39,18 +45,16 @@ context_pointer make_context() {
   }
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
   // With a secret no authority is loaded, so no certificate verifies: only the secret is accepted.
-  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // A key with a pass phrase must not prompt for it on the terminal.
-  SSL_CTX_set_default_passwd_cb(c, [](char*, int, int, void*) { return 0; });
+  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verified);
   return made;
 }
 
-const credentials& of(SSL* session) {
+const credentials& credentials_of(const SSL* session) {
   return *static_cast<const credentials*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(session)));
 }
 
 SSL_SESSION* session_of_key(SSL* session) {
-  const std::span<const std::byte> key = of(session).key().bytes();
+  const std::span<const std::byte> key = credentials_of(session).key().bytes();
   const auto* const bytes = reinterpret_cast<const unsigned char*>(key.data());
   const SSL_CIPHER* const suite = SSL_CIPHER_find(session, psk_suite);
   SSL_SESSION* const made = SSL_SESSION_new();
@@ -67,23 +71,39 @@ SSL_SESSION* session_of_key(SSL* session) {
 
 int offer_key(SSL* session, const EVP_MD*, const unsigned char** identity, std::size_t* bytes,
               SSL_SESSION** made) {
-  const std::string& own_identity = of(session).identity();
+  const std::string& own_identity = credentials_of(session).identity();
   *identity = reinterpret_cast<const unsigned char*>(own_identity.data());
   *bytes = own_identity.size();
   *made = session_of_key(session);
   return *made != nullptr ? 1 : 0;
 }
 
-/// Sets the flag of the session where the peer belongs to another job.
+handshake_facts* facts_of(const SSL* session) {
+  return static_cast<handshake_facts*>(SSL_get_app_data(session));
+}
+
 int find_key(SSL* session, const unsigned char* identity, std::size_t bytes, SSL_SESSION** made) {
   const std::string_view peer_identity(reinterpret_cast<const char*>(identity), bytes);
   *made = nullptr;
-  if (peer_identity != of(session).identity()) {
-    if (auto* const other_job = static_cast<bool*>(SSL_get_app_data(session))) *other_job = true;
+  if (peer_identity != credentials_of(session).identity()) {
+    if (handshake_facts* const facts = facts_of(session)) facts->is_other_job = true;
     return 1;
   }
   *made = session_of_key(session);
   return *made != nullptr ? 1 : 0;
+}
+
+int on_verified(int accepted, X509_STORE_CTX* of) {
+  const auto* const session =
+      static_cast<const SSL*>(X509_STORE_CTX_get_ex_data(of, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  handshake_facts* const facts = session != nullptr ? facts_of(session) : nullptr;
+  if (accepted == 0 && facts != nullptr) {
+    const refusal why{X509_STORE_CTX_get_error(of), X509_STORE_CTX_get0_cert(of),
+                      X509_STORE_CTX_get_current_cert(of)};
+    facts->refused_certificate =
+        refusal_text(why, std::time(nullptr), credentials_of(session).authorities_file());
+  }
+  return accepted;
 }
 
 std::string identity_of(const std::string& job) {
@@ -93,11 +113,6 @@ std::string identity_of(const std::string& job) {
     text += fmt::format("{:02x}", static_cast<int>(b));
   }
   return text;
-}
-
-[[noreturn]] void refuse_file(const char* what, const std::string& path) {
-  throw error(errc::bad_input, fmt::format("{} {}: {}", what, path, openssl_error_text()),
-              "give PEM files: a certificate, its private key, and the certificate authorities");
 }
 
 }  // namespace
@@ -119,19 +134,26 @@ std::shared_ptr<const credentials> credentials::by_secret(const secret& shared,
 std::shared_ptr<const credentials> credentials::by_certificates(const settings& options) {
   auto made = std::make_shared<credentials>(make_context());
   SSL_CTX* const c = made->context();
-  const std::string &certificate = options.certificate_file, &key = options.key_file,
-                    &authorities = options.authorities_file;
+  const certificate_files files = read_certificates(options);
   ERR_clear_error();
-  if (SSL_CTX_use_certificate_chain_file(c, certificate.c_str()) != 1) {
-    refuse_file("certificate file", certificate);
+  bool good = SSL_CTX_use_certificate(c, files.chain.front().get()) == 1 &&
+              SSL_CTX_use_PrivateKey(c, files.key.get()) == 1;
+  for (std::size_t i = 1; i < files.chain.size(); ++i) {
+    good = good && SSL_CTX_add1_chain_cert(c, files.chain[i].get()) == 1;
   }
-  if (SSL_CTX_use_PrivateKey_file(c, key.c_str(), SSL_FILETYPE_PEM) != 1 ||
-      SSL_CTX_check_private_key(c) != 1) {
-    refuse_file("key file", key);
+  for (const certificate_pointer& one : files.authorities) {
+    good = good && X509_STORE_add_cert(SSL_CTX_get_cert_store(c), one.get()) == 1;
   }
-  if (SSL_CTX_load_verify_locations(c, authorities.c_str(), nullptr) != 1) {
-    refuse_file("authorities file", authorities);
+  if (!good) {
+    throw error(errc::bad_input,
+                fmt::format("certificate file {}: OpenSSL cannot use certificate {}: {}",
+                            files.paths.certificate, certificate_text(files.chain.front().get()),
+                            openssl_error_text()),
+                "have another one made, with a key of a usual type and length");
   }
+  made->certificate_ =
+      fmt::format("{} of {}", certificate_text(files.chain.front().get()), files.paths.certificate);
+  made->authorities_file_ = files.paths.authorities;
   return made;
 }
 
@@ -141,6 +163,15 @@ std::shared_ptr<const credentials> credentials::load(const settings& options,
   if (!options.certificate_file.empty()) return by_certificates(options);
   const secret shared = job_secret(options);
   return shared.empty() ? nullptr : by_secret(shared, job);
+}
+
+void check_credentials(const settings& options) {
+  options.check();
+  if (options.certificate_file.empty()) {
+    static_cast<void>(job_secret(options));
+  } else {
+    static_cast<void>(read_certificates(options));
+  }
 }
 
 }  // namespace tandem::trust

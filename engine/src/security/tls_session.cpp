@@ -1,13 +1,11 @@
 #include "security/tls_session.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <tandem/error.hpp>
 
 #include "security/credentials.hpp"
@@ -24,7 +22,8 @@ constexpr auto secret_mismatch = "job secret mismatch";
 constexpr auto credential_mismatch = "one end uses certificates, the other a job secret";
 
 /// The meaning of the alert that the peer sent (RFC 8446, section 6.2).
-std::string alert_text(int alert, bool has_secret) {
+std::string alert_text(int alert, const credentials& own) {
+  const bool has_secret = own.has_secret();
   switch (alert) {
     case SSL_AD_ILLEGAL_PARAMETER:
     case SSL_AD_DECRYPT_ERROR:
@@ -36,8 +35,18 @@ std::string alert_text(int alert, bool has_secret) {
       return credential_mismatch;
     case SSL_AD_CERTIFICATE_REQUIRED:
       return credential_mismatch;
+    case SSL_AD_CERTIFICATE_EXPIRED:
+      return fmt::format("it refused this rank's certificate {} as expired by its clock",
+                         own.certificate());
+    case SSL_AD_UNKNOWN_CA:
+      return fmt::format("it trusts no authority that signed this rank's certificate {}",
+                         own.certificate());
     default:
       break;
+  }
+  if (!own.certificate().empty()) {
+    return fmt::format("it refused this rank's certificate {} ({})", own.certificate(),
+                       SSL_alert_desc_string_long(alert));
   }
   return fmt::format("it rejected the credentials of this end ({})",
                      SSL_alert_desc_string_long(alert));
@@ -46,7 +55,9 @@ std::string alert_text(int alert, bool has_secret) {
 }  // namespace
 
 tls_session::tls_session(std::shared_ptr<const credentials> with, side which)
-    : credentials_(std::move(with)), ssl_(SSL_new(credentials_->context()), SSL_free) {
+    : credentials_(std::move(with)),
+      ssl_(SSL_new(credentials_->context()), SSL_free),
+      facts_(std::make_unique<handshake_facts>()) {
   from_network_ = BIO_new(BIO_s_mem());
   to_network_ = BIO_new(BIO_s_mem());
   if (!ssl_ || from_network_ == nullptr || to_network_ == nullptr) {
@@ -55,7 +66,7 @@ tls_session::tls_session(std::shared_ptr<const credentials> with, side which)
     throw error(errc::limit_exceeded, "no memory for a TLS session");
   }
   SSL_set_bio(ssl_.get(), from_network_, to_network_);
-  SSL_set_app_data(ssl_.get(), &other_job_);
+  SSL_set_app_data(ssl_.get(), facts_.get());
   if (which == side::connects) {
     SSL_set_connect_state(ssl_.get());
     advance();  // the client sends first
@@ -150,10 +161,10 @@ std::string tls_session::last_error() const {
   const int reason = ERR_GET_REASON(number);
   const bool has_secret = credentials_->has_secret();
   ERR_clear_error();
-  if (other_job_) return "it belongs to another job";
+  if (facts_->is_other_job) return "it belongs to another job";
   // OpenSSL reports a received alert as SSL_AD_REASON_OFFSET (1000) + the number of the alert.
   if (reason > SSL_AD_REASON_OFFSET && reason <= SSL_AD_REASON_OFFSET + 255) {
-    return alert_text(reason - SSL_AD_REASON_OFFSET, has_secret);
+    return alert_text(reason - SSL_AD_REASON_OFFSET, *credentials_);
   }
   if (reason == SSL_R_BINDER_DOES_NOT_VERIFY) return secret_mismatch;
   if (has_secret &&
@@ -161,17 +172,8 @@ std::string tls_session::last_error() const {
        reason == SSL_R_CERTIFICATE_VERIFY_FAILED)) {
     return credential_mismatch;
   }
-  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-    const long verify_result = SSL_get_verify_result(ssl_.get());
-    std::string text = fmt::format("certificate verification failed: {}",
-                                   X509_verify_cert_error_string(verify_result));
-    if (verify_result == X509_V_ERR_CERT_HAS_EXPIRED ||
-        verify_result == X509_V_ERR_CERT_NOT_YET_VALID) {
-      text += fmt::format(" by this host's clock ({:%Y-%m-%d %H:%M} UTC); is that right?",
-                          fmt::gmtime(std::time(nullptr)));
-    }
-    return text;
-  }
+  if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) return credential_mismatch;
+  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return "its " + facts_->refused_certificate;
   const char* const reason_text = ERR_reason_error_string(number);
   return fmt::format("TLS error: {}", reason_text != nullptr ? reason_text : "unknown cause");
 }

@@ -12,6 +12,7 @@ struct ssl_st;
 namespace tandem::trust {
 
 class credentials;
+struct handshake_facts;
 
 /// One end of a TLS 1.3 connection without I/O. In: bytes from the network, and plain text to
 /// send. Out: bytes for the network, and plain text of the authenticated peer.
@@ -61,7 +62,7 @@ class tls_session {
   bio_st* to_network_ = nullptr;
   state state_ = state::handshaking;
   std::size_t received_bytes_ = 0;
-  bool other_job_ = false;
+  const std::unique_ptr<handshake_facts> facts_;
   std::string pending_;
   std::string plain_;
   std::string why_;

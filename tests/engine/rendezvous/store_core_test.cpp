@@ -141,6 +141,19 @@ TEST_F(core_test, shortest_timeout_ends_the_rendezvous) {
                             "ranks 1, 2 did not join within 5 s: 1 of 3 is connected"));
 }
 
+TEST_F(core_test, error_of_missing_ranks_names_the_last_refusal) {
+  store_core core(parameters(2));
+  join(core, 0, 2);
+  core.opened(90, "10.0.0.2:4711", start_);
+  core.untrusted(90, "job secret mismatch", start_);
+  core.take();
+  core.tick(start_ + milliseconds(30'000));
+  const auto notices = to<notice_reply>(core.take(), 10);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_TRUE(contains_text(notices[0].reason.what(),
+                            "1 of 2 is connected; refused 10.0.0.2:4711: job secret mismatch"));
+}
+
 TEST_F(core_test, long_list_of_missing_ranks_is_truncated) {
   store_core core(parameters(100));
   join(core, 0, 100);

@@ -4,6 +4,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <fstream>
 #include <functional>
 #include <tandem/log.hpp>
 
@@ -156,10 +157,14 @@ TEST_F(store_trust_test, authenticates_by_certificates) {
   const tandem::test::authority good("ours"), bad("others");
   join_result& zero = join(launch_as(0, 2), good.certify(folder, "rank0", good));
   run_ready();
-  join_result& unauthenticated = refused(launch_as(1, 2), bad.certify(folder, "other", good));
+  tandem::settings strange = bad.certify(folder, "other", bad);
+  std::ofstream(strange.authorities_file, std::ios::app)
+      << std::ifstream(good.certify(folder, "good", good).authorities_file).rdbuf();
+  join_result& unauthenticated = refused(launch_as(1, 2), strange);
   EXPECT_TRUE(
       is(unauthenticated.failure, errc::not_trusted, {port_.text(), "mutual authentication"}));
-  EXPECT_TRUE(has_logged("certificate verification failed"));
+  EXPECT_TRUE(is(unauthenticated.failure, errc::not_trusted, {"signed this rank's certificate"}));
+  EXPECT_TRUE(has_logged("its certificate 'other' (issued by 'others'"));
   join_result& one = join(launch_as(1, 2), good.certify(folder, "rank1", good));
   run_until([&] { return zero.done && one.done; });
   ASSERT_TRUE(zero.value && one.value) << (one.failure ? one.failure->what() : one.other);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <random>
 #include <tandem/error.hpp>
 
@@ -221,23 +222,35 @@ TEST_F(tls_certificates, of_one_authority_open) {
   EXPECT_EQ(c.server.take_plain(), "hello");
 }
 
+/// Each rank's own files fit together: its authorities include the one that signed it.
 TEST_F(tls_certificates, of_another_authority_are_refused_on_either_side) {
-  connection unauthenticated(of("rank1", others_, ours_), of("rank0", ours_, ours_));
+  const auto both = [this](const std::string& rank, const test::authority& signed_by) {
+    settings s = signed_by.certify(folder_, rank, ours_);
+    const settings more = signed_by.certify(folder_, rank + " more", others_);
+    std::ofstream(s.authorities_file, std::ios::app)
+        << std::ifstream(more.authorities_file).rdbuf();
+    return credentials::load(s, "job");
+  };
+  connection unauthenticated(both("rank1", others_), of("rank0", ours_, ours_));
   unauthenticated.client.send("hello");
   unauthenticated.exchange_all();
   EXPECT_EQ(unauthenticated.server.at(), state::failed);
-  EXPECT_NE(unauthenticated.server.why().find("certificate verification failed"),
+  const std::string refused = "its certificate 'rank1' (issued by 'others', valid until 20";
+  EXPECT_EQ(unauthenticated.server.why().find(refused), 0u) << unauthenticated.server.why();
+  EXPECT_NE(unauthenticated.server.why().find("is not signed by an authority in"),
             std::string::npos);
   EXPECT_EQ(unauthenticated.client.at(), state::failed);
-  EXPECT_NE(unauthenticated.client.why().find("rejected the credentials of this end"),
+  EXPECT_NE(unauthenticated.client.why().find(
+                "it trusts no authority that signed this rank's certificate 'rank1' (issued by"),
             std::string::npos)
       << unauthenticated.client.why();
   EXPECT_EQ(unauthenticated.server.take_plain(), "");
-  connection imposter(of("rank1", ours_, ours_), of("rank0", others_, ours_));
+  connection imposter(of("rank1", ours_, ours_), both("rank0", others_));
   imposter.client.send("hello");
   imposter.exchange_all();
   EXPECT_EQ(imposter.client.at(), state::failed);
-  EXPECT_NE(imposter.client.why().find("certificate verification failed"), std::string::npos);
+  EXPECT_EQ(imposter.client.why().find("its certificate 'rank0' (issued by 'others'"), 0u)
+      << imposter.client.why();
   EXPECT_EQ(imposter.server.take_plain(), "");
 }
 

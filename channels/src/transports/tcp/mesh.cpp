@@ -84,7 +84,7 @@ std::shared_ptr<link> make_link(sealed::connection over, const hello& local, con
 asio::awaitable<std::unique_ptr<channel>> connect(std::string host, std::uint16_t port,
                                                   settings options) {
   const std::vector<asio::ip::tcp::endpoint> where =
-      co_await transport::resolve(std::move(host), port);
+      co_await transport::resolve(std::move(host), port, options.meet_timeout);
   hello local;
   local.limits = protocol::offered(options);
   hello answer;

@@ -33,6 +33,13 @@ secret derive_key(const secret& from, std::string_view label, std::string_view c
 /// else `settings::job_secret`. Empty if there is none, or certificates are used instead.
 /// @par Errors `errc::bad_input`: the file is missing, not a regular file, owned by another user or
 ///   accessible to others (its mode must be 0600 or 0400), or the secret is shorter than 16 bytes.
+///   `errc::timed_out`: it cannot be read within `meet_timeout`.
 secret job_secret(const settings& options);
+
+/// Reads and checks the files of the secret or of the certificates, before the ranks meet.
+/// @par Errors `errc::bad_input`: those of `job_secret`; a file of the certificates cannot be used,
+///   its key is accessible to others, or they do not fit together, at this host's time.
+///   `errc::timed_out`.
+void check_credentials(const settings& options);
 
 }  // namespace tandem::trust

@@ -9,7 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
+#include <tandem/detail/blocking_call.hpp>
+#include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/resources.hpp>
+#include <utility>
 
 #include "transports/rails/verbs/port_attributes.hpp"
 
@@ -223,8 +227,22 @@ local_ports find_local_ports(rdma_use asked) {
   }
   const detail::ibverbs* const driver = detail::find_ibverbs(found.why_none);
   if (driver == nullptr) return found;
-  std::vector<std::string> problems;
-  found.all = find_ports(*driver, &problems);
+  using listing = std::pair<std::vector<port>, std::vector<std::string>>;
+  const std::chrono::milliseconds limit = detail::driver_timeout();
+  std::optional<listing> listed = detail::call_within(limit, [driver] {
+    listing all;
+    all.first = find_ports(*driver, &all.second);
+    return all;
+  });
+  if (!listed) {
+    found.why_none = fmt::format(
+        "no RDMA here: libibverbs has not listed the devices within {}; does a driver hang "
+        "(dmesg)?",
+        detail::to_text(limit));
+    return found;
+  }
+  found.all = std::move(listed->first);
+  std::vector<std::string> problems = std::move(listed->second);
   if (!found.all.empty()) {
     found.problems = std::move(problems);
   } else if (problems.empty()) {
