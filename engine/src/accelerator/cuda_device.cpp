@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstring>
+#include <tandem/detail/blocking_call.hpp>
+#include <utility>
 
 namespace tandem::devices {
 namespace {
@@ -31,10 +33,28 @@ cu::context cuda_device::context() {
   const std::lock_guard lock(mutex_);
   cu::context there = context_.load(std::memory_order_relaxed);
   if (there == nullptr) {
-    require_success(driver_.retain_primary(&there, id_), "cuDevicePrimaryCtxRetain");
+    there = retain_context();
     context_.store(there, std::memory_order_release);
   }
   return there;
+}
+
+/// On a thread of its own: making a context is the first thing that asks the device itself.
+cu::context cuda_device::retain_context() const {
+  const std::chrono::milliseconds limit = detail::driver_timeout();
+  const auto made = detail::call_within(limit, [&driver = driver_, id = id_] {
+    cu::context there = nullptr;
+    const cu::result status = driver.retain_primary(&there, id);
+    return std::pair(status, there);
+  });
+  if (!made) {
+    throw detail::no_answer(
+        fmt::format("cuDevicePrimaryCtxRetain of {}", text_), limit,
+        "does the device hang (nvidia-smi, dmesg)? TANDEM_MEET_TIMEOUT_S is the "
+        "time that it has");
+  }
+  require_success(made->first, "cuDevicePrimaryCtxRetain");
+  return made->second;
 }
 
 void* cuda_device::allocate(std::size_t bytes) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
@@ -18,8 +19,7 @@
 namespace tandem::verbs {
 namespace {
 
-/// The device of that name, opened.
-owned_context open_named(const detail::ibverbs& driver, const std::string& name) {
+ibv_context* find_and_open(const detail::ibverbs& driver, const std::string& name) {
   int count = 0;
   ibv_device** const all = driver.get_device_list(&count);
   if (all == nullptr) throw call_failed("ibv_get_device_list", errno, name);
@@ -38,6 +38,20 @@ owned_context open_named(const detail::ibverbs& driver, const std::string& name)
                 "tandem rails lists the devices");
   }
   if (found == nullptr) throw call_failed("ibv_open_device", failure, name);
+  return found;
+}
+
+/// The device of that name, opened. A device that hangs does not stop the loop for longer than the
+/// limit of drivers.
+owned_context open_named(const detail::ibverbs& driver, const std::string& name) {
+  const std::chrono::milliseconds limit = detail::driver_timeout();
+  const auto opened =
+      detail::call_within(limit, [&driver, name] { return find_and_open(driver, name); });
+  if (!opened) {
+    throw detail::no_answer(fmt::format("{}: ibv_open_device", name), limit,
+                            "does the device hang (dmesg)?");
+  }
+  ibv_context* const found = *opened;
   // A child process that inherited the descriptor would keep the queue pairs alive.
   detail::hide_from_children(found->cmd_fd);
   return {driver, found};
