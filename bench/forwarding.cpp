@@ -293,7 +293,8 @@ int start(std::span<const std::string> args) {
   const std::optional<launch_info> who = find_launch();
   if (!who || who->size != 2) throw std::runtime_error("two ranks are started by bench/forwarding");
   // Never destroyed: the library keeps its devices until the process ends.
-  auto& gpus = *new test::cuda_double(test::cuda_double::options{.devices = 1});
+  auto& gpus =
+      *new test::cuda_double(test::cuda_double::options{.devices = 1, .concurrent_copies = true});
   const std::vector<link_times> plain = measure_plain(who->rank, o);
   asio::io_context loop(1);
   std::exception_ptr failure;
