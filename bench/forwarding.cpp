@@ -55,9 +55,10 @@ bool parse(std::span<const std::string> args, forwarding_options& o) {
   return line.parse(args);
 }
 
-/// Half a round trip: of one byte, and of a message. 0: not measured.
+/// Half a round trip: of one byte, and of a message; and a message each way at once. 0: not
+/// measured.
 struct link_times {
-  double byte_ms = 0, message_ms = 0;
+  double byte_ms = 0, message_ms = 0, both_ms = 0;
 };
 
 double median(std::vector<double> samples) {
@@ -133,6 +134,19 @@ double plain_ms(plain_socket& over, int rank, std::span<std::byte> message, int 
   return median(samples);
 }
 
+double plain_both_ms(plain_socket& over, std::span<std::byte> message, int pings) {
+  std::vector<std::byte> into(message.size());
+  std::vector<double> samples;
+  for (int i = 0; i <= pings; ++i) {
+    const clock_type::time_point begin = clock_type::now();
+    std::thread sender([&] { over.send(message); });
+    over.recv(into);
+    sender.join();
+    if (i > 0) samples.push_back(ms_since(begin));
+  }
+  return median(samples);
+}
+
 constexpr int byte_pings = 50;
 
 std::vector<link_times> measure_plain(int rank, const forwarding_options& o) {
@@ -142,7 +156,7 @@ std::vector<link_times> measure_plain(int rank, const forwarding_options& o) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     std::vector<std::byte> message(o.bytes[i]);
     found[i] = {plain_ms(over, rank, std::span(message).first(1), byte_pings),
-                plain_ms(over, rank, message, o.pings)};
+                plain_ms(over, rank, message, o.pings), plain_both_ms(over, message, o.pings)};
   }
   return found;
 }
@@ -156,6 +170,19 @@ asio::awaitable<double> host_ms(communicator& world, mutable_view message, int p
     co_await world.recv(peer, message);
     if (world.rank() != 0) co_await world.send(peer, message);
     if (i > 0) samples.push_back(ms_since(begin) / 2);
+  }
+  co_return median(samples);
+}
+
+asio::awaitable<double> host_both_ms(communicator& world, mutable_view message, int pings) {
+  std::vector<std::byte> memory(message.bytes);
+  const mutable_view into(memory.data(), memory.size());
+  std::vector<double> samples;
+  const int peer = 1 - world.rank();
+  for (int i = 0; i <= pings; ++i) {
+    const clock_type::time_point begin = clock_type::now();
+    co_await world.sendrecv(peer, message, peer, into);
+    if (i > 0) samples.push_back(ms_since(begin));
   }
   co_return median(samples);
 }
@@ -216,6 +243,7 @@ class rank_run {
       const mutable_view whole(message.data(), message.size());
       host.byte_ms = co_await host_ms(world_, whole.part(0, 1), byte_pings);
       host.message_ms = co_await host_ms(world_, whole, o_.pings);
+      host.both_ms = co_await host_both_ms(world_, whole, o_.pings);
       message = {};
       for (const std::string& name : cli::split_commas(o_.schedules)) {
         co_await run_cell(o_.bytes[i], plain_[i], host, find_pipeline_kind(name));
@@ -253,12 +281,13 @@ class rank_run {
         "{{\"op\": \"forwarding\", \"channel\": \"tandem\", \"ranks\": 2, \"transport\": \"{}\", "
         "\"devices\": \"simulated\", \"bytes\": {}, \"schedule\": \"{}\", \"micro_batches\": {}, "
         "\"forward_ms\": {}, \"backward_ms\": {}, \"plain_byte_ms\": {:.4f}, \"plain_ms\": {:.4f}, "
-        "\"host_byte_ms\": {:.4f}, \"host_ms\": {:.4f}, \"predicted_ms\": {:.4f}, \"compute_ms\": "
+        "\"plain_both_ms\": {:.4f}, \"host_both_ms\": {:.4f}, \"host_byte_ms\": {:.4f}, "
+        "\"host_ms\": {:.4f}, \"predicted_ms\": {:.4f}, \"compute_ms\": "
         "{:.4f}, \"bubble_ms\": {:.4f}, \"link_ms\": {:.4f}, \"decides\": \"{}\", "
         "\"predicted_waits_ms\": [{:.4f}, {:.4f}], \"measured_ms\": {:.4f}, \"idle_ms\": [{:.4f}, "
         "{:.4f}], \"cpu_ms\": {:.4f}, \"wrong_bytes\": {}}}\n",
         o_.channel, bytes, name(kind), o_.micro_batches, o_.forward_ms, o_.backward_ms,
-        plain.byte_ms, plain.message_ms, host.byte_ms, host.message_ms,
+        plain.byte_ms, plain.message_ms, plain.both_ms, host.both_ms, host.byte_ms, host.message_ms,
         ms(predicted.simulated.slots), ms(predicted.compute_slots), ms(predicted.bubble_slots),
         ms(predicted.link_slots), name(predicted.decides()), ms(waits[0]), ms(waits[1]),
         measured.ms, measured.waits_ms[0], measured.waits_ms[1], measured.cpu_ms,

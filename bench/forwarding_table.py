@@ -14,14 +14,15 @@ def forwarding(records, _ranks=2):
     def middle(rows, value):
         return tables.number(statistics.median(value(r) for r in rows))
 
-    def link_gbit(r):
-        return 8 * r["bytes"] / min(r[name] for name in ("plain_ms", "host_ms") if r[name] > 0) / 1e6
+    def link_gbit(r, way):
+        return 8 * r["bytes"] / min(r[name + way] for name in ("plain", "host") if r[name + way] > 0) / 1e6
 
-    rows = [["link", "messages", "link alone, Gbit/s", "schedule", "predicted, ms", "measured, ms", "measured / predicted",
+    rows = [["link", "messages", "link alone, Gbit/s", "both ways at once", "schedule", "predicted, ms", "measured, ms", "measured / predicted",
              "decides", "cores busy"]]
     for (link, size, schedule), own in cells.items():
         limits = [r["decides"] for r in own]
-        rows.append([link, tables.bytes_text(size), middle(own, link_gbit), schedule, middle(own, lambda r: r["predicted_ms"]),
+        rows.append([link, tables.bytes_text(size), middle(own, lambda r: link_gbit(r, "_ms")),
+                     middle(own, lambda r: link_gbit(r, "_both_ms")), schedule, middle(own, lambda r: r["predicted_ms"]),
                      middle(own, lambda r: r["measured_ms"]), middle(own, lambda r: r["measured_ms"] / r["predicted_ms"]),
                      max(limits, key=limits.count), middle(own, lambda r: r["cpu_ms"] / r["measured_ms"])])
     return rows

@@ -43,23 +43,22 @@ TEST_P(MessageTimes, AreAsComputedByHand) {
   EXPECT_EQ(at_once.simulated.message_slots, (slots{0, 0}));
 }
 
-constexpr auto gpipe = pipeline_kind::gpipe;
-constexpr auto one_f_one_b = pipeline_kind::one_f_one_b;
 INSTANTIATE_TEST_SUITE_P(
     Of, MessageTimes,
     testing::Values(
-        prediction_case{gpipe, {0, 0}, 16, {0, 0}}, prediction_case{gpipe, {1, 0}, 18, {1, 1}},
-        prediction_case{gpipe, {2, 0}, 20, {2, 2}},
+        prediction_case{pipeline_kind::gpipe, {0, 0}, 16, {0, 0}},
+        prediction_case{pipeline_kind::gpipe, {1, 0}, 18, {1, 1}},
+        prediction_case{pipeline_kind::gpipe, {2, 0}, 20, {2, 2}},
         // Two messages of a flow may be in flight: F2 and B2 wait for a buffer, too.
-        prediction_case{gpipe, {3, 0}, 26, {6, 6}},
+        prediction_case{pipeline_kind::gpipe, {3, 0}, 26, {6, 6}},
         // Messages follow each other at the rate of the computation: latency counts once.
-        prediction_case{gpipe, {1, 1}, 20, {2, 2}},
-        prediction_case{one_f_one_b, {0, 0}, 16, {0, 0}},
+        prediction_case{pipeline_kind::gpipe, {1, 1}, 20, {2, 2}},
+        prediction_case{pipeline_kind::one_f_one_b, {0, 0}, 16, {0, 0}},
         // Only one forward is ahead: later round trips are not hidden either.
-        prediction_case{one_f_one_b, {1, 0}, 20, {2, 2}},
-        prediction_case{one_f_one_b, {2, 0}, 24, {4, 4}},
-        prediction_case{one_f_one_b, {3, 0}, 28, {6, 6}},
-        prediction_case{one_f_one_b, {1, 1}, 24, {4, 4}}));
+        prediction_case{pipeline_kind::one_f_one_b, {1, 0}, 20, {2, 2}},
+        prediction_case{pipeline_kind::one_f_one_b, {2, 0}, 24, {4, 4}},
+        prediction_case{pipeline_kind::one_f_one_b, {3, 0}, 28, {6, 6}},
+        prediction_case{pipeline_kind::one_f_one_b, {1, 1}, 24, {4, 4}}));
 
 /// Chunks share the link from rank 0 to rank 1: the activations of both, and the gradients of
 /// chunk 1.
@@ -135,18 +134,21 @@ TEST(Messages, DelayEverySchedule) {
 }
 
 TEST(Messages, AloneDecideIfTheyTakeMoreThanTheBubble) {
-  const pipeline_schedule all = make_schedule({.kind = gpipe, .ranks = 2, .micro_batches = 8});
+  const pipeline_schedule all =
+      make_schedule({.kind = pipeline_kind::gpipe, .ranks = 2, .micro_batches = 8});
   const std::vector<stage_cost> costs(2, {100, 100, 100});
   EXPECT_EQ(predict(all, costs, {}).decides(), pipeline_limit::bubble);
   EXPECT_EQ(predict(all, costs, {0, 100}).decides(), pipeline_limit::bubble);
   EXPECT_EQ(predict(all, costs, {0, 151}).decides(), pipeline_limit::link);
-  const pipeline_schedule alone = make_schedule({.kind = gpipe, .ranks = 1, .micro_batches = 8});
+  const pipeline_schedule alone =
+      make_schedule({.kind = pipeline_kind::gpipe, .ranks = 1, .micro_batches = 8});
   EXPECT_EQ(predict(alone, costs, {0, 151}).decides(), pipeline_limit::compute);
   EXPECT_EQ(name(pipeline_limit::link), "link");
 }
 
 TEST(Messages, OfABadScheduleAreNotPredicted) {
-  pipeline_schedule bad = make_schedule({.kind = gpipe, .ranks = 2, .micro_batches = 2});
+  pipeline_schedule bad =
+      make_schedule({.kind = pipeline_kind::gpipe, .ranks = 2, .micro_batches = 2});
   std::swap(bad.ranks[0][2], bad.ranks[0][3]);
   const pipeline_prediction found = predict(bad, {}, {1, 1});
   EXPECT_NE(found.simulated.problem, "");
