@@ -74,7 +74,7 @@ void command_line::option(const std::string& name, double& value, double min_val
                     bare = state_->bare_name(name)](const std::string& text) {
     value = parse_number(bare, text, min_value, max_value, "a number");
   };
-  state_->add(name, "X", std::move(help), fmt::format("{}", value), set);
+  state_->add(name, "X", std::move(help), value < min_value ? "" : fmt::format("{}", value), set);
 }
 
 void command_line::choice(const std::string& name, std::string& value,

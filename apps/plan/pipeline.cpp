@@ -9,6 +9,7 @@
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
 #include "cli/text.hpp"
+#include "plan/pipeline_times.hpp"
 #include "plan/plan.hpp"
 
 namespace tandem::planner {
@@ -19,6 +20,7 @@ struct pipeline_options {
   std::string costs;
   bool json = false;
   pipeline_shape shape{.ranks = 4, .micro_batches = 8};
+  pipeline_times times;
 };
 
 /// Three costs: "2/2/1".
@@ -60,13 +62,16 @@ std::vector<int> stages_of(const pipeline_schedule& all, int rank) {
   return stages;
 }
 
+std::string title_of(const pipeline_options& o, const pipeline_schedule& all) {
+  return fmt::format("{}: {} rank{}, {} chunk{} each{}, {} micro-batches\n", name(o.shape.kind),
+                     all.size(), all.size() == 1 ? "" : "s", all.chunks, all.chunks == 1 ? "" : "s",
+                     all.placement == pipeline_placement::v ? " in V placement" : "",
+                     all.micro_batches);
+}
+
 std::string text_of(const pipeline_options& o, const pipeline_schedule& all,
                     const std::vector<stage_cost>& costs, const schedule_check& found) {
-  std::string text =
-      fmt::format("{}: {} rank{}, {} chunk{} each{}, {} micro-batches\n{}\n", name(o.shape.kind),
-                  all.size(), all.size() == 1 ? "" : "s", all.chunks, all.chunks == 1 ? "" : "s",
-                  all.placement == pipeline_placement::v ? " in V placement" : "",
-                  all.micro_batches, print(all, costs));
+  std::string text = title_of(o, all) + print(all, costs) + '\n';
   text += "rank  stages    peak stash  pending weights  bubble\n";
   for (int rank = 0; rank < all.size(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
@@ -78,8 +83,9 @@ std::string text_of(const pipeline_options& o, const pipeline_schedule& all,
          fmt::format("all ranks: {} slots, bubble {:.1f} %\n", found.slots, 100 * found.bubble());
 }
 
+/// @param times  more members; empty: none
 std::string json_of(const pipeline_options& o, const pipeline_schedule& all,
-                    const schedule_check& found) {
+                    const schedule_check& found, const std::string& times) {
   std::string ranks;
   for (int rank = 0; rank < all.size(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
@@ -93,14 +99,16 @@ std::string json_of(const pipeline_options& o, const pipeline_schedule& all,
     }
     ranks += fmt::format(
         "{}\n    {{\"stages\": [{}], \"peak_stash\": {}, \"peak_weights\": {}, \"busy_slots\": {}, "
-        "\"bubble\": {}, \"steps\": [{}]}}",
+        "\"message_slots\": {}, \"bubble\": {}, \"steps\": [{}]}}",
         rank == 0 ? "" : ",", fmt::join(stages_of(all, rank), ", "), found.peak_stash[r],
-        found.peak_weights[r], found.busy_slots[r], found.bubble(rank), steps);
+        found.peak_weights[r], found.busy_slots[r], found.message_slots[r], found.bubble(rank),
+        steps);
   }
   return fmt::format(
       "{{\n  \"schedule\": \"{}\", \"chunks\": {}, \"micro_batches\": {}, \"slots\": {}, "
-      "\"bubble\": {},\n  \"ranks\": [{}\n  ]\n}}\n",
-      name(o.shape.kind), all.chunks, all.micro_batches, found.slots, found.bubble(), ranks);
+      "\"bubble\": {},\n{}  \"ranks\": [{}\n  ]\n}}\n",
+      name(o.shape.kind), all.chunks, all.micro_batches, found.slots, found.bubble(),
+      times.empty() ? "" : fmt::format("  \"slot_ns\": 1, {},\n", times), ranks);
 }
 
 bool parse(std::span<const std::string> args, pipeline_options& o) {
@@ -111,11 +119,15 @@ bool parse(std::span<const std::string> args, pipeline_options& o) {
        .arguments = "[options]",
        .summary = "Prints a pipeline schedule: a line for each rank and a column for each slot of "
                   "time (F forward, B backward, I and W its input and weight part; a, b the "
-                  "chunk), the stash of each rank, and the bubble.",
-       .examples = "  tandem plan pipeline --schedule zb_h1 --ranks 4 --micro-batches 8\n"
-                   "  tandem plan pipeline --schedule interleaved --chunks 3\n"
-                   "  tandem plan pipeline --schedule v_uneven --ranks 2 --costs "
-                   "2/2/1,4/4/3,4/4/3,2/2/1\n"});
+                  "chunk), the stash of each rank, and the bubble. With times, how long a step "
+                  "takes, and whether computation, bubble or link decides that.",
+       .examples =
+           "  tandem plan pipeline --schedule zb_h1 --ranks 4 --micro-batches 8\n"
+           "  tandem plan pipeline --schedule interleaved --chunks 3\n"
+           "  tandem plan pipeline --schedule v_uneven --ranks 2 --costs "
+           "2/2/1,4/4/3,4/4/3,2/2/1\n"
+           "  tandem plan pipeline --ranks 2 --forward-ms 20 --message-bytes 32M --link-gbit "
+           "10\n"});
   line.choice("schedule", o.schedule, schedules, "the schedule");
   line.option("ranks", o.shape.ranks, 1, 1024, "ranks of the pipeline");
   line.option("micro-batches", o.shape.micro_batches, 0, 65536, "micro-batches of a step");
@@ -126,8 +138,11 @@ bool parse(std::span<const std::string> args, pipeline_options& o) {
               "2/2/1,4/4/3; default: all equal");
   line.option("max-stash", o.shape.max_stash, 0, 65536,
               "for v_uneven: limit of a rank's stash, in micro-batches of one chunk; 0: 2 a rank");
+  o.times.declare(line);
   line.flag("json", o.json, "print JSON, with all steps");
-  return line.parse(args);
+  if (!line.parse(args)) return false;
+  o.times.check(line);
+  return true;
 }
 
 }  // namespace
@@ -139,10 +154,16 @@ int pipeline_main(std::span<const std::string> args) {
   const int chunks = o.shape.chunks == 0 ? usual_chunks(o.shape.kind) : o.shape.chunks;
   const std::vector<stage_cost> costs =
       costs_of(o, static_cast<std::size_t>(o.shape.ranks) * static_cast<std::size_t>(chunks));
-  o.shape.costs = costs;
+  o.shape.costs = o.times.forward_ms > 0 ? o.times.costs_us(costs) : costs;
   const pipeline_schedule all = make_schedule(o.shape);
+  if (o.times.given()) {
+    const step_times step = predict_step(o.times, all, costs);
+    fmt::print("{}", o.json ? json_of(o, all, step.found.simulated, times_json(step))
+                            : title_of(o, all) + times_text(o.times, step));
+    return cli::success;
+  }
   const schedule_check found = check(all, costs);
-  cli::print(o.json ? json_of(o, all, found) : text_of(o, all, costs, found));
+  cli::print(o.json ? json_of(o, all, found, "") : text_of(o, all, costs, found));
   return cli::success;
 }
 

@@ -1,6 +1,7 @@
 // Pipelines whose buffers are in the memory of simulated devices.
 #include <gtest/gtest.h>
 
+#include <tandem/collectives.hpp>
 #include <tandem/pipeline.hpp>
 
 #include "collectives/device_job.hpp"
@@ -95,6 +96,26 @@ TEST_P(PipelineOnDevices, MatchesHost) {
         }
       }
     }
+  }
+}
+
+/// Calls on the host between two pipelines do not take the memory of the pipelines.
+TEST_P(PipelineOnDevices, KeepBuffersBesideCallsOnTheHost) {
+  const pipeline_schedule all = make_schedule({.ranks = 2, .micro_batches = 4});
+  device_job ranks(2, small_pieces(), GetParam());
+  std::size_t allocations = 0;
+  for (int round = 0; round < 3; ++round) {
+    const stage_list work = make(all);
+    ASSERT_EQ(ranks.run(run(ranks, all, work)), "");
+    std::vector<double> values(20000, 1);
+    const mutable_view view(values.data(), values.size() / 2 * sizeof(double));
+    ASSERT_EQ(ranks.run([&](int r) {
+      const mutable_view own(values.data() + (r == 0 ? 0 : 10000), view.bytes);
+      return all_reduce(ranks.world(r), own, data_type::float64, reduce_op::sum);
+    }),
+              "");
+    if (round == 0) allocations = devices.gpus.calls("cuMemAlloc");
+    EXPECT_EQ(devices.gpus.calls("cuMemAlloc"), allocations);
   }
 }
 

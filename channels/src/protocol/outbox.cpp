@@ -141,13 +141,27 @@ bool outbox::next(outgoing_frame& out) {
 bool outbox::next_round_robin(outgoing_frame& out) {
   starts_in_row_ = 0;
   while (!round_robin_.empty()) {
-    slot* s = find_slot(round_robin_.front());
+    flow_state& flow = *round_robin_.front();
     round_robin_.pop_front();
-    if (s == nullptr || s->cancelled) continue;
+    slot* const s = take_accepted(flow);
+    if (s == nullptr) continue;
     next_chunk(*s, out);
+    if (s->chunks_left == 0) flow.accepted.erase(flow.accepted.begin());
+    if (!flow.accepted.empty()) round_robin_.push_back(&flow);
     return true;
   }
   return false;
+}
+
+/// The message of the flow that is sent next, without those before it that are over. Null: none,
+/// and `accepted` is empty.
+outbox::slot* outbox::take_accepted(flow_state& flow) noexcept {
+  while (!flow.accepted.empty()) {
+    slot* const s = find_slot(flow.accepted.front());
+    if (s != nullptr && !s->cancelled) return s;
+    flow.accepted.erase(flow.accepted.begin());
+  }
+  return nullptr;
 }
 
 void outbox::coalesce_chunks(outgoing_frame& out, std::uint64_t max_bytes) {
@@ -163,13 +177,17 @@ void outbox::coalesce_chunks(outgoing_frame& out, std::uint64_t max_bytes) {
   s->given += bytes;
   s->chunks_left -= static_cast<std::uint32_t>(chunks);
   accepted_left_ -= bytes;
-  if (s->chunks_left == 0) std::erase(round_robin_, s->id);
+  if (s->chunks_left == 0) {
+    std::erase(s->flow->accepted, s->id);
+    if (s->flow->accepted.empty()) std::erase(round_robin_, s->flow);
+  }
   out.header.payload_bytes = static_cast<std::uint32_t>(before + bytes);
   out.payload = const_view(s->op->view).part(out.header.offset, before + bytes);
 }
 
 std::uint32_t outbox::upcoming_chunk_bytes() noexcept {
-  const slot* const s = round_robin_.empty() ? nullptr : find_slot(round_robin_.front());
+  const slot* const s =
+      round_robin_.empty() ? nullptr : find_slot(round_robin_.front()->accepted.front());
   return s == nullptr ? limits_.chunk_bytes : s->chunk_bytes;
 }
 
@@ -190,7 +208,7 @@ void outbox::next_chunk(slot& from, outgoing_frame& out) {
   from.given += bytes;
   accepted_left_ -= bytes;
   ++from.in_flight;
-  if (--from.chunks_left > 0) round_robin_.push_back(from.id);
+  --from.chunks_left;
 }
 
 void outbox::sent(const outgoing_frame& out) {
@@ -258,6 +276,7 @@ void outbox::finish_all(error_code reason) {
   slots_.clear();
   free_slots_.clear();
   round_robin_.clear();
+  for (auto& [id, flow] : flows_) flow.accepted.clear();
   withdrawals_.clear();
 }
 
@@ -294,7 +313,8 @@ bool outbox::on_accept(const frame& f) {
   s->op->move_to(operation::phase::moving);
   operation_list::unlink(*s->op);
   moving_.push_back(*s->op);
-  round_robin_.push_back(s->id);
+  if (s->flow->accepted.empty()) round_robin_.push_back(s->flow);
+  s->flow->accepted.push_back(s->id);
   accepted_left_ += s->op->view.bytes;
   announcement_over(*s->flow);
   return true;

@@ -41,8 +41,9 @@ class completion_sink {
 ///
 /// A short message starts eagerly while the receiver's credits last, every other one with an
 /// announcement. Messages of a flow start in order; a flow with too many open announcements waits
-/// without delaying other flows. Chunks of accepted messages are sent round robin, so that a long
-/// message delays the others by one chunk at most.
+/// without delaying other flows. Flows with accepted messages take turns chunk by chunk, so that a
+/// long message delays those of other flows by one chunk at most; within a flow the oldest is sent
+/// first.
 class outbox {
  public:
   outbox(const limits& agreed, completion_sink& completions)
@@ -107,11 +108,12 @@ class outbox {
 
  private:
   struct flow_state {
-    operation_list waiting;       // blocked by too many open announcements
-    std::uint32_t sent_cost = 0;  // eager, total, modulo 2^32
-    std::uint32_t credited = 0;   // consumed by the receiver, as reported
-    std::uint32_t announced = 0;  // open announcements
-    bool resuming = false;        // a blocked operation is in starts_ again
+    operation_list waiting;               // blocked by too many open announcements
+    std::uint32_t sent_cost = 0;          // eager, total, modulo 2^32
+    std::uint32_t credited = 0;           // consumed by the receiver, as reported
+    std::uint32_t announced = 0;          // open announcements
+    bool resuming = false;                // a blocked operation is in starts_ again
+    std::vector<std::uint64_t> accepted;  // messages with chunks left; the oldest is sent first
   };
   struct slot {
     operation* op = nullptr;
@@ -134,6 +136,7 @@ class outbox {
   void start_eager(const operation& op, flow_state& flow, frame& header) noexcept;
   bool may_be_eager(const operation& op, const flow_state& flow) const noexcept;
   bool next_round_robin(outgoing_frame& out);
+  slot* take_accepted(flow_state& flow) noexcept;
   void next_chunk(slot& from, outgoing_frame& out);
   slot* find_slot(std::uint64_t id) noexcept;
   std::size_t take_slot();
@@ -149,8 +152,10 @@ class outbox {
   operation_list starts_, writing_, announced_, moving_;
   std::vector<slot> slots_;
   std::vector<std::size_t> free_slots_;
-  std::deque<std::uint64_t> round_robin_;  // accepted messages with chunks left, round robin
-  std::deque<frame> withdrawals_;          // and confirmations of revokes
+  // Flows with accepted messages, which take turns. The messages of one flow do not: the receiver
+  // of the first one would have it as late as that of the last.
+  std::deque<flow_state*> round_robin_;
+  std::deque<frame> withdrawals_;  // and confirmations of revokes
   std::uint64_t accepted_left_ = 0;
   std::size_t lanes_ = 1;
   int starts_in_row_ = 0;

@@ -85,6 +85,16 @@ struct stage_cost {
   bool operator==(const stage_cost&) const = default;
 };
 
+/// Duration of a message between two stages on different ranks, in the unit of the costs. It
+/// occupies its direction of the link between the two ranks for the time of its transmission, and
+/// arrives one latency later.
+struct message_cost {
+  std::int64_t transmission = 0;
+  std::int64_t latency = 0;
+
+  bool operator==(const message_cost&) const = default;
+};
+
 /// What a schedule is made from.
 struct pipeline_shape {
   pipeline_kind kind = pipeline_kind::one_f_one_b;
@@ -135,7 +145,10 @@ struct schedule_check {
   std::vector<int> peak_weights;  ///< by rank: maximum of input parts whose weight part is pending
   std::vector<std::vector<std::int64_t>> begin_slots;  ///< by rank and step, for those that ran
   std::vector<std::int64_t> busy_slots;                ///< by rank: in which it computes
-  std::int64_t slots = 0;                              ///< until the last rank has completed
+  /// By rank: in which it waits for messages in flight only: for an input that the other stage has
+  /// computed, or for a buffer that is still being sent.
+  std::vector<std::int64_t> message_slots;
+  std::int64_t slots = 0;  ///< until the last rank has completed
 
   /// The part of the time in which the rank does not compute; 0 for an empty schedule.
   double bubble(int rank) const;
@@ -143,13 +156,40 @@ struct schedule_check {
   double bubble() const;
 };
 
-/// Simulates the steps of all ranks together as `run_pipeline` would run them, with messages that
-/// take no time. A step lasts as many slots as the stage's cost; without costs, one slot. It waits
-/// for its input, and for a free output buffer while `buffers` messages are in flight to that
-/// stage. Finds steps that are missing, repeated or out of order, and deadlocks between ranks.
-/// @pre `costs` is empty or has an entry for each stage.
+/// Simulates the steps of all ranks together as `run_pipeline` would run them. A step lasts as many
+/// slots as the stage's cost; without costs, one slot. It waits for its input, and for a free
+/// output buffer while `buffers` messages are in flight to that stage. Finds steps that are
+/// missing, repeated or out of order, and deadlocks between ranks.
+///
+/// Messages travel while the ranks compute, by default in no time. Those of one direction between
+/// two ranks go one after the other; the two directions are independent. A message begins when it
+/// has been computed and one of the receiver's half of the buffers is free for it. A rank's
+/// messages to itself take no time.
+/// @pre `costs` is empty or has an entry for each stage; the times of messages are not negative.
 schedule_check check(const pipeline_schedule& all, std::span<const stage_cost> costs = {},
-                     int buffers = pipeline_buffers);
+                     int buffers = pipeline_buffers, message_cost messages = {});
+
+/// What takes most of a step's time beyond the computation of the rank with most of it: the bubble
+/// of the schedule, or the messages; compute if both together are less than a twentieth of the
+/// step.
+enum class pipeline_limit : std::uint8_t { compute, bubble, link };
+/// "compute", "bubble", "link".
+std::string_view name(pipeline_limit limit) noexcept;
+
+/// The time of a step, as a sum: compute_slots + bubble_slots + link_slots == simulated.slots.
+struct pipeline_prediction {
+  schedule_check simulated;
+  std::int64_t compute_slots = 0;  ///< of the rank that computes longest
+  std::int64_t bubble_slots = 0;   ///< added by the order of the schedule
+  std::int64_t link_slots = 0;     ///< added by the time of the messages
+
+  pipeline_limit decides() const noexcept;
+};
+
+/// Simulates the schedule with and without the time of its messages. All but `simulated` is 0 if
+/// `check` finds a problem. @pre as `check`.
+pipeline_prediction predict(const pipeline_schedule& all, std::span<const stage_cost> costs,
+                            message_cost messages);
 
 /// All ranks as a grid, a line per rank and a column per slot: F0 F1 .. B0. B is a whole backward,
 /// I its input part, W its weight part; the letter after a micro-batch is the chunk, where there

@@ -31,6 +31,10 @@ class call {
   }
   /// Bytes of scratch memory on the device of this queue; null: on the host.
   std::size_t scratch_bytes(const device_queue* on) const noexcept;
+  /// It has scratch memory, but not there.
+  bool has_scratch_elsewhere(const device_queue* on) const noexcept {
+    return scratch_.view().bytes > 0 && scratch_bytes(on) == 0;
+  }
   /// Ensures that many bytes of scratch memory there.
   void reserve(std::size_t bytes, device_queue* on);
 

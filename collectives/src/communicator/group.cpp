@@ -125,8 +125,15 @@ std::shared_ptr<call> group::acquire(std::size_t scratch_bytes, device_queue* qu
   const auto fits = [&](const auto& c) { return c->scratch_bytes(queue) >= scratch_bytes; };
   // Prefer the one that was used last: it is in the cache.
   if (!fits(free_.back())) {
-    const auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
-    std::swap(found == free_.rend() ? free_.front() : *found, free_.back());
+    // Scratch memory in another place is kept: calls on the host and on a device alternate.
+    const auto may_grow = [&](const auto& c) { return !c->has_scratch_elsewhere(queue); };
+    auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
+    if (found == free_.rend()) found = std::find_if(free_.rbegin(), free_.rend(), may_grow);
+    if (found == free_.rend()) {
+      free_.push_back(std::make_shared<call>(executor_));
+    } else {
+      std::swap(*found, free_.back());
+    }
   }
   free_.back()->reserve(scratch_bytes, queue);
   std::shared_ptr<call> taken = std::move(free_.back());

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <tandem/pipeline_schedule.hpp>
+#include <utility>
 
 #include "pipeline/simulation.hpp"
 
@@ -93,7 +95,8 @@ double schedule_check::bubble() const {
                    slots * static_cast<std::int64_t>(busy_slots.size()));
 }
 
-schedule_check check(const pipeline_schedule& all, std::span<const stage_cost> costs, int buffers) {
+schedule_check check(const pipeline_schedule& all, std::span<const stage_cost> costs, int buffers,
+                     message_cost messages) {
   schedule_check result;
   const std::size_t ranks = all.ranks.size();
   result.problem = check_numbers(all);
@@ -103,6 +106,7 @@ schedule_check check(const pipeline_schedule& all, std::span<const stage_cost> c
   result.peak_weights.resize(ranks);
   result.begin_slots.resize(ranks);
   result.busy_slots.resize(ranks);
+  result.message_slots.resize(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     const std::string wrong = check_order(all.ranks[r], all.chunks, all.micro_batches);
     if (wrong.empty()) continue;
@@ -110,7 +114,8 @@ schedule_check check(const pipeline_schedule& all, std::span<const stage_cost> c
     return result;
   }
 
-  detail::simulation clock(all.placement, all.size(), all.chunks, costs, buffers);
+  detail::simulation clock(all.placement, all.size(), all.chunks, costs, buffers, messages);
+  std::vector<std::optional<std::int64_t>> due(ranks);  // since when only messages are missing
   std::size_t left = 0;
   for (const pipeline_steps& steps : all.ranks) left += steps.size();
   do {
@@ -126,7 +131,9 @@ schedule_check check(const pipeline_schedule& all, std::span<const stage_cost> c
       result.peak_weights[r] = std::max(result.peak_weights[r], clock.pending_weights(rank));
       if (result.begin_slots[r].size() == all.ranks[r].size()) continue;
       const pipeline_step& step = all.ranks[r][result.begin_slots[r].size()];
+      if (!due[r] && clock.is_due(rank, step)) due[r] = clock.now();
       if (!clock.ready(rank, step)) continue;
+      result.message_slots[r] += clock.now() - *std::exchange(due[r], std::nullopt);
       clock.begin(rank, step);
       result.begin_slots[r].push_back(clock.now());
       result.busy_slots[r] += clock.cost(rank, step);
@@ -136,6 +143,28 @@ schedule_check check(const pipeline_schedule& all, std::span<const stage_cost> c
   result.slots = clock.now();
   if (left > 0) result.problem = deadlock_text(all, result.begin_slots);
   return result;
+}
+
+std::string_view name(pipeline_limit limit) noexcept {
+  constexpr std::string_view names[] = {"compute", "bubble", "link"};
+  return names[static_cast<std::size_t>(limit)];
+}
+
+pipeline_limit pipeline_prediction::decides() const noexcept {
+  if (20 * (bubble_slots + link_slots) < simulated.slots) return pipeline_limit::compute;
+  return link_slots > bubble_slots ? pipeline_limit::link : pipeline_limit::bubble;
+}
+
+pipeline_prediction predict(const pipeline_schedule& all, std::span<const stage_cost> costs,
+                            message_cost messages) {
+  pipeline_prediction found{check(all, costs, pipeline_buffers, messages)};
+  const std::vector<std::int64_t>& busy = found.simulated.busy_slots;
+  if (!found.simulated.problem.empty() || busy.empty()) return found;
+  const std::int64_t at_once = check(all, costs).slots;
+  found.compute_slots = *std::max_element(busy.begin(), busy.end());
+  found.bubble_slots = at_once - found.compute_slots;
+  found.link_slots = found.simulated.slots - at_once;
+  return found;
 }
 
 }  // namespace tandem

@@ -27,6 +27,20 @@ TEST_F(session_test, chunks_take_turns) {
   EXPECT_EQ(order, "abababab");
 }
 
+/// The first of two messages of a flow arrives before the second: its receiver goes on meanwhile.
+TEST_F(session_test, messages_of_a_flow_do_not_take_turns) {
+  scripted a(kind::send, 1, std::string(200, 'a')), b(kind::send, 1, std::string(150, 'b')),
+      c(kind::send, 2, std::string(150, 'c'));
+  scripted ra(kind::recv, 1, std::string(200, ' ')), rb(kind::recv, 1, std::string(150, ' ')),
+      rc(kind::recv, 2, std::string(150, ' '));
+  for (scripted* const each : {&ra, &rb, &rc}) start(1, *each);
+  for (scripted* const each : {&a, &b, &c}) start(0, *each);
+  for (int i = 0; i < 3; ++i) announce_and_accept();
+  std::string order;
+  while (const packet* p = pair.write(0)) order += p->payload[0];
+  EXPECT_EQ(order, "acacacabbb");
+}
+
 /// An endless stream of short messages must not starve a long one.
 TEST_F(session_test, starts_leave_room_for_chunks) {
   scripted big(kind::send, 1, std::string(200, 'a')), into(kind::recv, 1, std::string(200, ' '));

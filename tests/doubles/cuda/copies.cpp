@@ -46,6 +46,7 @@ cu::result copy(cu::address to, cu::address from, std::size_t bytes, cu::stream 
         in.queue(*where, {.what = copying,
                           .run =
                               [&in, find, bytes, pageable] {
+                                const auto locked = in.lock_for_copy();
                                 ends found;
                                 bool is_pageable = false;
                                 if (!find(found, is_pageable)) return;
@@ -53,11 +54,13 @@ cu::result copy(cu::address to, cu::address from, std::size_t bytes, cu::stream 
                                   in.misuse(cu::invalid_value, "cuMemcpyAsync: no longer pinned");
                                   return;
                                 }
-                                std::memmove(found.to, found.from, bytes);
                                 ++in.seen.copies;
                                 in.seen.copied_bytes += bytes;
                                 in.seen.pageable_copies += pageable ? 1 : 0;
+                                if (locked) locked->unlock();
+                                std::memmove(found.to, found.from, bytes);
                               },
+                          .without_lock = in.options.concurrent_copies,
                           .source_device = in.left_by_copy(to, from)});
     // Pageable memory is copied synchronously.
     return queued == cu::success && pageable ? in.synchronize(held, where) : queued;
@@ -96,6 +99,7 @@ cu::result copy_many(cu::address* to, cu::address* from, std::size_t* bytes, std
         {.what = copying_many,
          .run =
              [&in, tos, froms, sizes, by = where->device] {
+               const auto locked = in.lock_for_copy();
                for (std::size_t i = tos.size(); i-- > 0;) {  // the order is not specified
                  ends found;
                  bool pageable = false;
@@ -108,6 +112,7 @@ cu::result copy_many(cu::address* to, cu::address* from, std::size_t* bytes, std
                  in.seen.copied_bytes += sizes[i];
                }
              },
+         .without_lock = in.options.concurrent_copies,
          .source_device = in.left_by_copy(tos[0], froms[0])});
   });
 }

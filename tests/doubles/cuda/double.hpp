@@ -50,6 +50,8 @@ class cuda_double {
     bool greedy_engines = false;
     /// Consecutive allocations are adjacent, without a gap.
     bool side_by_side = false;
+    /// Copies run while other calls are made, as in copy engines; else a call waits for the copy.
+    bool concurrent_copies = false;
     /// Work is executed only by `step`, `run_all` and `cuStreamSynchronize`.
     bool manual = false;
   };

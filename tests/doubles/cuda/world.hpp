@@ -60,6 +60,10 @@ class world {
   cu::result synchronize(lock& held, const std::shared_ptr<stream>& which);
   bool step(lock& held, std::optional<cu::stream> only = std::nullopt);
   void break_now(device& which, cu::result with);
+  /// Called by a copy that is being executed: a lock of the mutex, unless the thread has it.
+  std::unique_ptr<lock> lock_for_copy() {
+    return options.concurrent_copies ? std::make_unique<lock>(mutex) : nullptr;
+  }
   /// Removes destroyed streams whose work is complete.
   void forget_idle();
   /// Waits until no work is being executed without the mutex.
