@@ -158,8 +158,8 @@ int pipeline_main(std::span<const std::string> args) {
   const pipeline_schedule all = make_schedule(o.shape);
   if (o.times.given()) {
     const step_times step = predict_step(o.times, all, costs);
-    fmt::print("{}", o.json ? json_of(o, all, step.found.simulated, times_json(step))
-                            : title_of(o, all) + times_text(o.times, step));
+    cli::print(o.json ? json_of(o, all, step.found.simulated, times_json(step))
+                      : title_of(o, all) + times_text(o.times, step));
     return cli::success;
   }
   const schedule_check found = check(all, costs);
