@@ -40,7 +40,7 @@ cu::context cuda_device::context() {
 }
 
 /// On a thread of its own: making a context is the first thing that asks the device itself.
-cu::context cuda_device::retain_context() const {
+cu::context cuda_device::retain_context() {
   const std::chrono::milliseconds limit = detail::driver_timeout();
   const auto made = detail::call_within(limit, [&driver = driver_, id = id_] {
     cu::context there = nullptr;

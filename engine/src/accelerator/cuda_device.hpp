@@ -97,7 +97,7 @@ class cuda_device final : public accelerator {
 
   int attribute(int which);
   detail::cu::context context();
-  detail::cu::context retain_context() const;
+  detail::cu::context retain_context();
   void require_success(detail::cu::result status, std::string_view call) {
     check(driver_, status, call, text_);
   }
