@@ -14,12 +14,13 @@ namespace {
 constexpr std::size_t max_chunk_bytes = std::size_t{4} << 20;
 // Staging memory each way: at least one chunk being copied, one on the wire, and two of slack. The
 // inner channel announces each chunk, and on a link that is busy both ways the reply waits behind
-// the payload of the other direction, about 20 ms at 1 Gbit/s: 16 MiB last longer.
-constexpr std::size_t min_staged_chunks = 4;
-constexpr std::size_t min_staged_bytes = std::size_t{16} << 20;
+// the payload of the other direction, about 20 ms at 1 Gbit/s: 16 chunks of 1 MiB last longer.
+constexpr std::size_t min_staged_chunks = 4, max_staged_chunks = 16;
+constexpr std::size_t wanted_staged_bytes = std::size_t{16} << 20;
 
 std::size_t staged_bytes(std::size_t chunk_bytes) noexcept {
-  return std::max(min_staged_chunks * chunk_bytes, min_staged_bytes);
+  return chunk_bytes *
+         std::clamp(wanted_staged_bytes / chunk_bytes, min_staged_chunks, max_staged_chunks);
 }
 
 /// Derived from the limits of the inner channel, so both ends know them before the handshake, which
