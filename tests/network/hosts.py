@@ -10,6 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 
 SKIPPED = 77
 CONTROL = 90  # 10.90.0.0/24; rail i is 10.90.i.0/24
@@ -97,6 +98,21 @@ class Hosts:
         killed = subprocess.run(["ip", "netns", "exec", self.names[0], "ss", "-K", "-t", "dst", self.address(rail, 1)],
                                 capture_output=True, text=True)
         return killed.returncode == 0 and len(killed.stdout.splitlines()) > 1
+
+    def received_bytes(self, rail, side):
+        """Of all that `side` has received on a rail."""
+        shown = json.loads(ip("-n", self.names[side], "-s", "-j", "link", "show", "dev", f"r{rail}").stdout)
+        return shown[0]["stats64"]["rx"]["bytes"]
+
+    def await_traffic(self, least_bytes, limit_s=30):
+        """Until every rail has carried that many bytes both ways: the ranks are connected. False after the limit."""
+        end = time.monotonic() + limit_s
+        rails = [(rail, side) for rail in range(1, len(self.rates) + 1) for side in (0, 1)]
+        while time.monotonic() < end:
+            if all(self.received_bytes(*each) >= least_bytes for each in rails):
+                return True
+            time.sleep(0.05)
+        return False
 
     def start(self, command, size=2, **variables):
         """Starts a rank on each host; returns the processes, rank 0 first."""
