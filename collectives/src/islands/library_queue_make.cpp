@@ -78,7 +78,8 @@ asio::awaitable<void> library_queue::start(const std::array<char, 128>& id, dire
   }
   try {
     const asio::any_io_executor executor = over_->executor();
-    co_await by_->start(executor, nc::unique_id{id}, std::move(first));
+    const std::chrono::milliseconds limit = over_->options().operation_timeout;
+    co_await by_->start(executor, nc::unique_id{id}, limit, std::move(first));
   } catch (const error& why) {
     over_->fail(why);
     throw;

@@ -6,10 +6,13 @@
 #include <boost/asio/post.hpp>
 #include <mutex>
 #include <tandem/collectives.hpp>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/log.hpp>
 #include <thread>
 #include <utility>
+
+#include "communicator/group.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -155,7 +158,7 @@ asio::awaitable<void> vendor_group::start(communicator& inside) {
   co_await tandem::broadcast(inside, bytes, 0);
   throw_if_failed();
   const asio::any_io_executor executor = inside.get_executor();
-  co_await start(executor, id);
+  co_await start(executor, id, inside.internals()->options().operation_timeout);
 }
 
 std::function<nc::result(nc::comm)> vendor_group::first_message(void* byte, bool is_sender) const {
@@ -166,16 +169,32 @@ std::function<nc::result(nc::comm)> vendor_group::first_message(void* byte, bool
 }
 
 asio::awaitable<void> vendor_group::start(asio::any_io_executor executor, nc::unique_id id,
+                                          std::chrono::milliseconds limit,
                                           std::function<nc::result(nc::comm)> first) {
   nc::result status = nc::success;
+  bool is_late = false;
   {
     wait_for_start waiting(*this, executor);
+    asio::steady_timer timer(executor, limit);
+    timer.async_wait([&, state = waiting.state](const boost::system::error_code& cancelled) {
+      if (cancelled || state->is_abandoned) return;
+      is_late = true;
+      waiting.changed.notify_all();
+    });
     start_library(waiting.state, device_, lib_, id, rank_, size_, std::move(first), executor,
                   waiting.changed);
-    while (!waiting.is_over() && !lost_) co_await waiting.changed.wait();
+    while (!waiting.is_over() && !lost_ && !is_late) co_await waiting.changed.wait();
+    is_late = !waiting.is_over() && !lost_;
     status = waiting.status();
   }
   throw_if_failed();
+  if (is_late) {
+    throw no_answer(fmt::format("ncclCommInitRank on {}, rank {} of an island of {}",
+                                device_.text(), rank_, size_),
+                    limit,
+                    "do its ranks reach each other (NCCL_SOCKET_IFNAME)? NCCL_DEBUG=INFO shows "
+                    "what the library waits for");
+  }
   check_status(status, "ncclCommInitRank");
 }
 

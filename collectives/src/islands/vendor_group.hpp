@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,13 +45,14 @@ class vendor_group {
 
   /// Initialises the library; every rank of `inside` calls it before all else. The library's
   /// blocking initialisation runs on a thread of its own, which is abandoned if the group is
-  /// aborted meanwhile. @par Errors `device_failed`, with the library's error text; the reason of
-  /// an abort.
+  /// aborted meanwhile, or after the `operation_timeout` of the settings. @par Errors
+  /// `device_failed`, with the library's error text; `timed_out`; the reason of an abort.
   asio::awaitable<void> start(communicator& inside);
   /// The same with the id that one of the ranks has made and reported to the others.
   /// @param first  a call that all ranks make on the thread that initialises the library: the
   ///   library connects ranks in their first call, and blocks its thread; may be empty
   asio::awaitable<void> start(asio::any_io_executor executor, nc::unique_id id,
+                              std::chrono::milliseconds limit,
                               std::function<nc::result(nc::comm)> first = {});
   /// For `start`: one byte from rank 0 to rank 1 of two, or the other way round.
   std::function<nc::result(nc::comm)> first_message(void* byte, bool is_sender) const;

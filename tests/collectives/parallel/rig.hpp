@@ -28,12 +28,12 @@ inline rank_group on_host(int ranks) {
 /// library's double does not support, each need an island of their own.
 class group_rig {
  public:
-  explicit group_rig(const std::vector<rank_group>& all)
+  explicit group_rig(const std::vector<rank_group>& all, const settings& options = small_pieces())
       : members_(members_of(all)),
         devices(static_cast<int>(members_.size())),
         library(devices.gpus) {
     const auto ranks = static_cast<int>(members_.size());
-    jobs = std::make_unique<device_job>(ranks, small_pieces(), [](int) { return -1; });
+    jobs = std::make_unique<device_job>(ranks, options, [](int) { return -1; });
     parts.resize(members_.size());
   }
   group_rig(const std::vector<rank_group>& all, const std::string& layout) : group_rig(all) {

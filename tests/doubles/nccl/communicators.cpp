@@ -56,9 +56,11 @@ nc::result init_rank(nc::comm* into, int ranks, nc::unique_id id, int rank) {
     own_part->devices.push_back(device->ordinal);
     if (++own_part->arrived == ranks) own.cliques.erase(id.bytes);
     own.arrivals.notify_all();
-    const bool has_ended = own.arrivals.wait_for(
-        held, init_timeout, [&] { return own_part->arrived == own_part->size || own.is_ending; });
-    if (!has_ended || own_part->arrived != own_part->size) return nc::system_error;
+    const bool has_ended = own.arrivals.wait_for(held, init_timeout, [&] {
+      return (own_part->arrived == own_part->size && !own.is_hanging) || own.is_ending;
+    });
+    if (!has_ended || own.is_hanging || own_part->arrived != own_part->size)
+      return nc::system_error;
     auto made = std::make_shared<end>();
     made->of = own_part;
     made->rank = rank;

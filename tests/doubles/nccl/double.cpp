@@ -22,6 +22,11 @@ void nccl_double::fail(const std::string& function, int at_call, nc::result with
   world_->faults.push_back({function, at_call, with});
 }
 
+void nccl_double::hang_initializations() {
+  const cuda::world::lock held(cuda::world::now()->mutex);
+  world_->is_hanging = true;
+}
+
 std::size_t nccl_double::calls(const std::string& function) const {
   const cuda::world::lock held(cuda::world::now()->mutex);
   const auto found = world_->counts.find(function);

@@ -32,6 +32,8 @@ class nccl_double {
 
   /// The n-th call from now (1: the next) of this function returns this. By its exported name.
   void fail(const std::string& function, int at_call, nc::result with);
+  /// No initialization ends before this double does.
+  void hang_initializations();
   std::size_t calls(const std::string& function) const;
   /// Communicators and operations that are still open.
   std::size_t open() const;

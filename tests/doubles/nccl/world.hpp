@@ -100,7 +100,8 @@ class world {
   nc::result start(cuda::world& in, const std::vector<posted>& all);
 
   std::condition_variable arrivals;
-  bool is_ending = false;  ///< initializations wait no longer
+  bool is_hanging = false;  ///< initializations wait until `is_ending`
+  bool is_ending = false;   ///< initializations wait no longer
   std::map<std::string, std::size_t> counts;
   struct fault {
     std::string function;
