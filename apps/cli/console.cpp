@@ -71,7 +71,7 @@ void prepare_process() {
 }
 
 void print(std::string_view text) {
-  if (output_failure != 0) return;
+  if (output_failure != 0 || text.empty()) return;
   errno = 0;
   record(std::fwrite(text.data(), 1, text.size(), stdout) != text.size());
 }
