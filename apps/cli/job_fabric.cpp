@@ -8,7 +8,6 @@
 #include <exception>
 #include <optional>
 #include <tandem/channels.hpp>
-#include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/trust.hpp>
 #include <tandem/error.hpp>
 #include <tandem/plan.hpp>
@@ -53,15 +52,7 @@ asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::string kind,
 }
 
 void check_inputs(const settings& engine) {
-  const std::string& profile = engine.profile;
-  const auto load = [profile] {
-    facts::load(profile);
-    return true;
-  };
-  if (!profile.empty() && !detail::call_within(engine.meet_timeout, load)) {
-    throw detail::no_answer(fmt::format("profile {}", profile), engine.meet_timeout,
-                            "is it a file, and does its file system respond?");
-  }
+  if (!engine.profile.empty()) facts::load(engine.profile, engine.meet_timeout);
   trust::check_credentials(engine);
 }
 

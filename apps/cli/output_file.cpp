@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/file_replacement.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
@@ -76,9 +77,14 @@ std::string save_elsewhere(const std::string& path, std::string_view content) {
 
 void output_file::check(std::size_t expected_bytes) const {
   if (!is_enabled()) return;
-  output_target target;
-  int failed = output_target::find(path_, target);
-  if (failed == 0) failed = target.probe(expected_bytes);
+  const auto probe = [path = path_, expected_bytes] {
+    output_target target;
+    const int failed = output_target::find(path, target);
+    return failed != 0 ? failed : target.probe(expected_bytes);
+  };
+  const int failed =
+      detail::require_answer(fmt::format("{} {}", option_, path_), detail::driver_timeout(),
+                             "does its file system respond?", probe);
   if (failed != 0) throw cannot_write(option_, path_, failed);
 }
 

@@ -56,7 +56,7 @@ int overwrite(int file, std::string_view content) {
 /// Space is reserved first, so that a full disk leaves the old content; if a write fails
 /// nevertheless, the old content is written back.
 int overwrite_file(const fs::path& file, std::string_view content) {
-  detail::owned_file to(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  detail::owned_descriptor to(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
   if (to.get() < 0) return errno;
   const auto bytes = static_cast<off_t>(content.size());
   if (bytes > 0 && ::fallocate(to.get(), FALLOC_FL_KEEP_SIZE, 0, bytes) != 0 &&
@@ -132,7 +132,7 @@ int output_target::probe(std::size_t bytes) const {
     return (flags & O_ACCMODE) == O_RDONLY ? EBADF : 0;
   }
   if (what == kind::in_place) {
-    detail::owned_file to(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+    detail::owned_descriptor to(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
     return to.get() < 0 ? errno : to.close();
   }
   detail::file_replacement made(file, default_mode);
@@ -150,7 +150,7 @@ int output_target::replace(std::string_view content) const {
     case kind::descriptor:
       return detail::write_synced(descriptor, content);
     case kind::special: {
-      detail::owned_file to(open_special(file));
+      detail::owned_descriptor to(open_special(file));
       if (to.get() < 0) return errno;
       const int failed = detail::write_all(to.get(), content);
       return failed != 0 ? failed : to.close();
@@ -178,7 +178,7 @@ fs::path output_target::part() const {
 fs::path write_new_file(const fs::path& folder, const std::string& name, std::string_view content,
                         int& failed) {
   const fs::path made = folder / fmt::format("tandem-{}-{}", ::getpid(), name.substr(0, max_stem));
-  detail::owned_file to(::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  detail::owned_descriptor to(::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   failed = to.get() < 0 ? errno : detail::write_synced(to.get(), content);
   if (failed == 0) failed = to.close();
   if (failed == 0) return made;

@@ -39,8 +39,8 @@ int devices_main(std::span<const std::string> args) {
   line.output("json", file, "file to write, with one line of JSON for each device");
   if (!line.parse(args)) return cli::success;
   const cli::output_file lines("--json", file);
-  lines.check();
   detail::set_driver_timeout(settings::from_environment().meet_timeout);
+  lines.check();
   const std::vector<vendor> all = take_inventory();
   lines.write(json_lines(all));
   cli::print(table(all));

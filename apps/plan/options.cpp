@@ -271,7 +271,9 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
                                  "within-latency-us", "within-gb-per-s"}) {
     o.assumes = o.assumes || line.given(name);
   }
-  if (!o.engine.profile.empty()) o.assumed = facts::load(o.engine.profile);
+  if (!o.engine.profile.empty()) {
+    o.assumed = facts::load(o.engine.profile, o.engine.meet_timeout);
+  }
   if (!hosts.empty()) o.assumed.host_of_rank = parse_hosts(hosts);
   if (line.given("ranks")) o.assumed.host_of_rank = facts::one_host(ranks).host_of_rank;
   if (o.assumed.host_of_rank.empty()) o.assumed.host_of_rank = facts::one_host(4).host_of_rank;

@@ -15,17 +15,6 @@
 
 namespace tandem::launcher {
 
-owned_fd& owned_fd::operator=(owned_fd&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-owned_fd::~owned_fd() {
-  if (fd_ >= 0) ::close(fd_);
-}
-int owned_fd::release() noexcept {
-  return std::exchange(fd_, -1);
-}
-
 void throw_system_error(int number, detail::resource wanted, const std::string& what,
                         std::string advice) {
   if (detail::is_exhausted(number, wanted)) throw detail::exhausted(number, wanted, what);

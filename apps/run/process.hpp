@@ -8,24 +8,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tandem/detail/owned_descriptor.hpp>
 #include <tandem/detail/resources.hpp>
 
 namespace tandem::launcher {
 
-/// Owns a file descriptor.
-class owned_fd {
- public:
-  owned_fd() = default;
-  explicit owned_fd(int fd) noexcept : fd_(fd) {}
-  owned_fd(owned_fd&& other) noexcept : fd_(other.release()) {}
-  owned_fd& operator=(owned_fd&& other) noexcept;
-  ~owned_fd();
-  int get() const noexcept { return fd_; }
-  int release() noexcept;
-
- private:
-  int fd_ = -1;
-};
+using owned_fd = detail::owned_descriptor;
 
 struct pipe_ends {
   owned_fd read, write;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <tandem/detail/blocking_call.hpp>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
@@ -19,11 +18,10 @@ namespace {
 std::shared_ptr<const corpus> load_within(const std::string& from,
                                           std::chrono::milliseconds limit) {
   const auto load = [from] { return std::make_shared<const corpus>(load_corpus(from)); };
-  std::optional<std::shared_ptr<const corpus>> text = detail::call_within(limit, load);
-  if (text) return std::move(*text);
-  throw detail::no_answer(fmt::format("--data {}", from), limit,
-                          "are these files, and does their file system respond? For a long text "
-                          "raise --meet-timeout-s");
+  return detail::require_answer(fmt::format("--data {}", from), limit,
+                                "are these files, and does their file system respond? For a long "
+                                "text raise --meet-timeout-s",
+                                load);
 }
 
 void check_batch(const job& made) {

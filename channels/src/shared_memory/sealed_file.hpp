@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <string>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/owned_descriptor.hpp>
 #include <tandem/error.hpp>
 
-#include "shared_memory/descriptor.hpp"
-
 namespace tandem::shm {
+
+using descriptor = detail::owned_descriptor;
 
 /// Anonymous memory (memfd) of sealed size: it cannot be truncated while it is mapped. A
 /// closed descriptor, with errno, where the kernel has no memory. @param name  shown in /proc

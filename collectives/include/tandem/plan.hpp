@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -71,8 +72,11 @@ struct facts {
   static facts parse(std::string_view text);
   /// Reads a profile file, which begins with a line with its length and checksum, or with "tandem
   /// profile 1: edited" if it was written or edited by hand.
-  /// @par Errors those of `parse`; `errc::bad_input`: it cannot be read, or was cut or changed.
-  static facts load(const std::string& file);
+  /// @param limit  blocks at most for so long, if the file system does not answer
+  /// @par Errors those of `parse`; `errc::bad_input`: it cannot be read, or was cut or changed;
+  ///   `errc::timed_out`.
+  static facts load(const std::string& file,
+                    std::chrono::milliseconds limit = settings().meet_timeout);
 };
 
 /// The algorithm and chunk of a collective for lengths of `from_bytes` and more.

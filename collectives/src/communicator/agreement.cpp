@@ -52,7 +52,7 @@ std::string plan_settings(std::string_view channel, const settings& options) {
     if (of_plan) text += fmt::format("--{} {}\n", o.name, o.get(options));
   }
   if (options.profile.empty()) return text + "no profile\n";
-  const std::string profile = facts::load(options.profile).text();
+  const std::string profile = facts::load(options.profile, options.meet_timeout).text();
   for (const std::string_view line : lines_of(profile)) {
     if (!line.starts_with("host ")) text += fmt::format("profile {}\n", line);
   }

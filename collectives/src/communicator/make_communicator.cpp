@@ -39,7 +39,7 @@ struct rank_locations {
 /// The facts without the hosts, measured or from the profile; the same on every rank.
 asio::awaitable<facts> collect_facts(communicator& all, const rank_locations& of,
                                      const settings& options, const_view like) {
-  if (!options.profile.empty()) co_return facts::load(options.profile);
+  if (!options.profile.empty()) co_return facts::load(options.profile, options.meet_timeout);
   const detail::layout where(of.hosts);
   std::string mine = co_await detail::probe(all, where, like, of.on_devices);
   mine += fmt::format("cores {}\n", cores_for_loops());

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <fstream>
 #include <optional>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/checked_file.hpp>
 #include <tandem/detail/profile_file.hpp>
 #include <tandem/error.hpp>
@@ -67,6 +68,15 @@ constexpr std::array<std::string_view, 13> keys{"host",
                                                 "across.bytes_per_us",
                                                 "combine.bytes_per_us",
                                                 "combine.latency_ns"};
+/// The first bytes of a file; empty if it cannot be read.
+std::string read_start(const std::string& file, std::size_t max_bytes) {
+  std::string text(max_bytes, '\0');
+  std::ifstream from(file, std::ios::binary);
+  from.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(from.gcount()));
+  return text;
+}
+
 /// Marks a value that no line has set.
 constexpr std::uint64_t unset = ~std::uint64_t{0};
 
@@ -163,16 +173,17 @@ facts facts::parse(std::string_view text) {
   return result;
 }
 
-facts facts::load(const std::string& file) {
-  std::string text(max_file_bytes, '\0');
-  std::ifstream from(file, std::ios::binary);
-  from.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(from.gcount()));
+facts facts::load(const std::string& file, std::chrono::milliseconds limit) {
+  const std::string text = detail::require_answer(
+      fmt::format("profile {}", file), limit, "is it a file, and does its file system respond?",
+      [file] { return read_start(file, max_file_bytes + 1); });
   if (text.empty()) {
     throw error(errc::bad_input, fmt::format("profile {}: cannot be read, or is empty", file),
                 "write one with `tandem run -n RANKS -- tandem plan probe --save FILE`");
   }
-  if (from) throw error(errc::bad_input, fmt::format("profile {}: longer than 16 MiB", file));
+  if (text.size() > max_file_bytes) {
+    throw error(errc::bad_input, fmt::format("profile {}: longer than 16 MiB", file));
+  }
   std::string why;
   const std::optional<std::string_view> content = profile_format.open(text, why);
   if (!content) {

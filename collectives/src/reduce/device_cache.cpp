@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/checked_file.hpp>
 #include <tandem/detail/crc32c.hpp>
 #include <tandem/detail/file_replacement.hpp>
@@ -28,7 +29,7 @@ std::string head_of(std::string_view key) {
 
 /// Reads only files of this user that others cannot write: their content runs on a device.
 std::optional<std::string> read_own(const std::string& path) {
-  const owned_file file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const owned_descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat found {};
   if (file.get() < 0 || ::fstat(file.get(), &found) != 0) return std::nullopt;
   if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid() || (found.st_mode & 022) != 0) {
@@ -85,10 +86,12 @@ std::string device_cache::path_of(std::string_view key) const {
 
 std::optional<std::string> device_cache::find(std::string_view key) const {
   if (folder_.empty()) return std::nullopt;
-  const std::optional<std::string> file = read_own(path_of(key));
-  if (!file) return std::nullopt;
+  const auto read = [path = path_of(key)] { return read_own(path); };
+  const auto answer = call_within(driver_timeout(), read);
+  if (!answer || !*answer) return std::nullopt;  // also where its file system does not respond
+  const std::string& file = **answer;
   std::string ignored;  // whatever is wrong with the file: the kernels are compiled again
-  const std::optional<std::string_view> content = kernels_file.open(*file, ignored);
+  const std::optional<std::string_view> content = kernels_file.open(file, ignored);
   const std::string head = head_of(key);
   if (!content || !content->starts_with(head)) return std::nullopt;
   return std::string(content->substr(head.size()));
@@ -99,12 +102,15 @@ void device_cache::store(std::string_view key, std::string_view code) const noex
   try {
     const std::string file = kernels_file.seal(head_of(key) + std::string(code));
     if (!fits_file_size_limit(file.size())) return;
-    std::error_code ignored;
-    std::filesystem::create_directories(folder_, ignored);
     const std::string path = path_of(key);
-    file_replacement made(path, 0600);
-    int failed = made.write(file);
-    if (failed == 0) failed = made.commit();
+    const auto write = [folder = folder_, path, file] {
+      std::error_code ignored;
+      std::filesystem::create_directories(folder, ignored);
+      file_replacement made(path, 0600);
+      const int failed = made.write(file);
+      return failed != 0 ? failed : made.commit();
+    };
+    const int failed = call_within(driver_timeout(), write).value_or(ETIMEDOUT);
     if (failed != 0) log_not_cached(path, failed);
   } catch (const std::exception&) {  // out of memory
   }

@@ -41,20 +41,17 @@ cu::context cuda_device::context() {
 
 /// On a thread of its own: making a context is the first thing that asks the device itself.
 cu::context cuda_device::retain_context() {
-  const std::chrono::milliseconds limit = detail::driver_timeout();
-  const auto made = detail::call_within(limit, [&driver = driver_, id = id_] {
+  const auto retain = [&driver = driver_, id = id_] {
     cu::context there = nullptr;
     const cu::result status = driver.retain_primary(&there, id);
     return std::pair(status, there);
-  });
-  if (!made) {
-    throw detail::no_answer(
-        fmt::format("cuDevicePrimaryCtxRetain of {}", text_), limit,
-        "does the device hang (nvidia-smi, dmesg)? TANDEM_MEET_TIMEOUT_S is the "
-        "time that it has");
-  }
-  require_success(made->first, "cuDevicePrimaryCtxRetain");
-  return made->second;
+  };
+  const auto [status, there] = detail::require_answer(
+      fmt::format("cuDevicePrimaryCtxRetain of {}", text_), detail::driver_timeout(),
+      "does the device hang (nvidia-smi, dmesg)? TANDEM_MEET_TIMEOUT_S is the time that it has",
+      retain);
+  require_success(status, "cuDevicePrimaryCtxRetain");
+  return there;
 }
 
 void* cuda_device::allocate(std::size_t bytes) {

@@ -21,11 +21,6 @@ int sync_file(int descriptor) noexcept {
 
 }  // namespace
 
-int owned_file::close() noexcept {
-  const int closing = std::exchange(descriptor_, -1);
-  return closing >= 0 && ::close(closing) != 0 && errno != EINTR ? errno : 0;
-}
-
 int write_all(int to, std::string_view content) noexcept {
   while (!content.empty()) {
     const ssize_t written = ::write(to, content.data(), content.size());
@@ -46,7 +41,7 @@ file_replacement::file_replacement(std::string file, mode_t mode) : file_(std::m
   for (int i = 0; i < 100; ++i) {
     made_ = path.parent_path() /
             fmt::format(".{}.{:08x}", path.filename().string().substr(0, max_stem_bytes), random());
-    to_ = owned_file(::open(made_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    to_ = owned_descriptor(::open(made_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     failed_ = to_.get() < 0 ? errno : 0;
     if (failed_ != EEXIST) break;
   }
@@ -72,7 +67,7 @@ int file_replacement::commit() {
   // The rename itself is on disk only when the folder is; it has happened either way.
   const std::size_t slash = file_.rfind('/');
   const std::string parent = slash == std::string::npos ? "." : file_.substr(0, slash + 1);
-  const owned_file folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const owned_descriptor folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) ::fsync(folder.get());
   return 0;
 }

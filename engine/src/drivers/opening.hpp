@@ -8,7 +8,6 @@
 #include <string>
 #include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/duration_text.hpp>
-#include <type_traits>
 
 namespace tandem::detail {
 

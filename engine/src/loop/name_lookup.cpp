@@ -15,6 +15,7 @@
 #include <mutex>
 #include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/name_lookup.hpp>
+#include <tandem/detail/owned_descriptor.hpp>
 #include <tandem/detail/resources.hpp>
 #include <utility>
 
@@ -59,24 +60,20 @@ name_addresses resolve_now(const std::string& host) {
 struct name_lookup::question {
   explicit question(std::string name)
       : host(std::move(name)), descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    if (descriptor < 0) {
+    if (!descriptor.is_open()) {
       throw system_failure(errno, resource::descriptor, "cannot create an eventfd for a look-up");
     }
   }
-  question(const question&) = delete;
-  question& operator=(const question&) = delete;
-  ~question() { ::close(descriptor); }
-
   void ask() {
     name_addresses found = resolve_now(host);
     const std::lock_guard lock(mutex);
     answer = std::move(found);
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(descriptor, &one, sizeof one);
+    [[maybe_unused]] const ssize_t written = ::write(descriptor.get(), &one, sizeof one);
   }
 
   const std::string host;
-  const int descriptor;
+  const owned_descriptor descriptor;
   std::mutex mutex;
   std::optional<name_addresses> answer;
 };
@@ -91,7 +88,7 @@ struct name_lookup::notification {
 name_lookup::name_lookup(const asio::any_io_executor& executor, const std::string& host)
     : question_(std::make_shared<question>(host)),
       notification_(std::make_shared<notification>(executor)) {
-  const int duplicate = ::fcntl(question_->descriptor, F_DUPFD_CLOEXEC, 0);
+  const int duplicate = ::fcntl(question_->descriptor.get(), F_DUPFD_CLOEXEC, 0);
   if (duplicate < 0) {
     throw system_failure(errno, resource::descriptor, "cannot duplicate an eventfd");
   }

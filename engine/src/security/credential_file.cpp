@@ -8,28 +8,13 @@
 #include <cerrno>
 #include <span>
 #include <tandem/detail/blocking_call.hpp>
+#include <tandem/detail/owned_descriptor.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
 #include <vector>
 
 namespace tandem::trust {
 namespace {
-
-class open_file {
- public:
-  /// Non-blocking: a FIFO in place of the file must not block the process.
-  explicit open_file(const std::string& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-  ~open_file() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int fd() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// Wiped when it is destroyed.
 struct wiped_bytes {
@@ -41,8 +26,10 @@ struct wiped_bytes {
 };
 
 secret read_now(const credential_file& which) {
-  const open_file file(which.path);
-  if (file.fd() < 0) {
+  // Non-blocking: a FIFO in place of the file must not block the process.
+  const detail::owned_descriptor file(
+      ::open(which.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.is_open()) {
     const int failed = errno;
     if (detail::is_exhausted(failed, detail::resource::descriptor)) {
       throw detail::exhausted(failed, detail::resource::descriptor,
@@ -51,12 +38,12 @@ secret read_now(const credential_file& which) {
     refuse_file(which, detail::errno_text(failed), which.how_to_make);
   }
   struct stat found {};
-  if (::fstat(file.fd(), &found) != 0) refuse_file(which, detail::errno_text(errno), {});
+  if (::fstat(file.get(), &found) != 0) refuse_file(which, detail::errno_text(errno), {});
   check_file(which, {S_ISREG(found.st_mode), found.st_uid, found.st_mode}, ::geteuid());
   wiped_bytes content(which.max_bytes + 1);
   std::size_t size = 0;
   while (size < content.all.size()) {
-    const ssize_t n = ::read(file.fd(), content.all.data() + size, content.all.size() - size);
+    const ssize_t n = ::read(file.get(), content.all.data() + size, content.all.size() - size);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) refuse_file(which, detail::errno_text(errno), {});
     if (n == 0) break;
@@ -91,11 +78,9 @@ void check_file(const credential_file& which, const file_facts& found, uid_t use
 }
 
 secret read_credential_file(const credential_file& which, std::chrono::milliseconds limit) {
-  std::optional<secret> content =
-      detail::call_within(limit, [owned = which] { return read_now(owned); });
-  if (content) return std::move(*content);
-  throw detail::no_answer(fmt::format("{} {}", which.what, which.path), limit,
-                          "is it on a network mount whose server does not respond?");
+  return detail::require_answer(fmt::format("{} {}", which.what, which.path), limit,
+                                "is it on a network mount whose server does not respond?",
+                                [owned = which] { return read_now(owned); });
 }
 
 }  // namespace tandem::trust

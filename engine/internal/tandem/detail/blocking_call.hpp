@@ -39,13 +39,23 @@ auto call_within(std::chrono::milliseconds limit, Work work)
   return std::move(*kept);
 }
 
-/// How long a driver or a vendor's library may take to initialise and to list its devices: the
-/// `meet_timeout` of the process's settings, and its default before they are known; half a second
-/// while another call does not return, so that drivers that hang do not add up. Any thread.
-std::chrono::milliseconds driver_timeout() noexcept;
-void set_driver_timeout(std::chrono::milliseconds limit) noexcept;
-
 /// `errc::timed_out`: what has not answered, and for how long it was waited for.
 error no_answer(const std::string& what, std::chrono::milliseconds limit, std::string advice);
+
+/// The result of `work`. @par Errors thrown  `no_answer` where it has not returned within `limit`.
+template <class Work>
+auto require_answer(const std::string& what, std::chrono::milliseconds limit, std::string advice,
+                    Work work) -> std::invoke_result_t<Work&> {
+  auto result = call_within(limit, std::move(work));
+  if (!result) throw no_answer(what, limit, std::move(advice));
+  return std::move(*result);
+}
+
+/// How long a driver or a vendor's library may take to initialise and to list its devices, and a
+/// file system to open a cache or an output file: the `meet_timeout` of the process's settings, and
+/// its default before they are known; half a second while another call does not return, so that
+/// calls that hang do not add up. Any thread.
+std::chrono::milliseconds driver_timeout() noexcept;
+void set_driver_timeout(std::chrono::milliseconds limit) noexcept;
 
 }  // namespace tandem::detail

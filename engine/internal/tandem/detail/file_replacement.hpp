@@ -4,27 +4,9 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
+#include <tandem/detail/owned_descriptor.hpp>
 
 namespace tandem::detail {
-
-/// An owned descriptor. `close` returns errors: network file systems report write errors there.
-class owned_file {
- public:
-  explicit owned_file(int descriptor = -1) noexcept : descriptor_(descriptor) {}
-  owned_file(owned_file&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  owned_file& operator=(owned_file&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~owned_file() { close(); }
-  int get() const noexcept { return descriptor_; }
-  /// 0 or errno.
-  int close() noexcept;
-
- private:
-  int descriptor_;
-};
 
 /// Writes all of `content`. Returns 0 or errno.
 int write_all(int to, std::string_view content) noexcept;
@@ -54,7 +36,7 @@ class file_replacement {
  private:
   const std::string file_;
   std::string made_;
-  owned_file to_;
+  owned_descriptor to_;
   int failed_ = 0;
 };
 

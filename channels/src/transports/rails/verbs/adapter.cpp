@@ -44,14 +44,9 @@ ibv_context* find_and_open(const detail::ibverbs& driver, const std::string& nam
 /// The device of that name, opened. A device that hangs does not stop the loop for longer than the
 /// limit of drivers.
 owned_context open_named(const detail::ibverbs& driver, const std::string& name) {
-  const std::chrono::milliseconds limit = detail::driver_timeout();
-  const auto opened =
-      detail::call_within(limit, [&driver, name] { return find_and_open(driver, name); });
-  if (!opened) {
-    throw detail::no_answer(fmt::format("{}: ibv_open_device", name), limit,
-                            "does the device hang (dmesg)?");
-  }
-  ibv_context* const found = *opened;
+  ibv_context* const found = detail::require_answer(
+      fmt::format("{}: ibv_open_device", name), detail::driver_timeout(),
+      "does the device hang (dmesg)?", [&driver, name] { return find_and_open(driver, name); });
   // A child process that inherited the descriptor would keep the queue pairs alive.
   detail::hide_from_children(found->cmd_fd);
   return {driver, found};
