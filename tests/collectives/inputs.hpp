@@ -16,6 +16,9 @@ inline double factor_of(int rank) {
 /// others arbitrary.
 std::vector<element> elements_of(data_type type, int rank, std::size_t count);
 
+/// 1 / 2^k, where 2^k is the first power of two from twice the ranks on; 1 / 2 for two ranks.
+double scale_of_average(int ranks);
+
 /// The inputs of all ranks, times their factors where the operation has factors.
 std::vector<std::vector<element>> prepared(data_type type, reduce_op op,
                                            std::vector<std::vector<element>> inputs);

@@ -98,6 +98,12 @@ bool is_signed(data_type type) {
   return name(type).front() != 'u';
 }
 
+element greatest_finite(data_type type) {
+  if (type == data_type::float64) return 0x7fefffffffffffff;
+  if (type == data_type::float32) return 0x7f7fffff;
+  return facts_of(type).first_not_finite() - 1;
+}
+
 double slow_value(data_type type, element a) {
   if (type == data_type::float64) return std::bit_cast<double>(a);
   if (type == data_type::float32) return std::bit_cast<float>(static_cast<std::uint32_t>(a));
@@ -152,15 +158,23 @@ element slow_multiply(data_type type, element a, double factor) {
   return is_narrow(type) ? slow_nearest(type, result) : of_float32(result);
 }
 
-element slow_divide(data_type type, element a, int divisor) {
+element slow_divide(data_type type, element a, double divisor) {
   if (is_integer(type)) {
     const auto by = static_cast<element>(divisor);
     if (!is_signed(type)) return a / by;
-    return static_cast<element>(sign_extended(type, a) / divisor) & mask(type);
+    return static_cast<element>(sign_extended(type, a) / static_cast<std::int64_t>(divisor)) &
+           mask(type);
   }
-  if (type == data_type::float64) return of_float64(slow_value(type, a) / divisor);
-  const float result = static_cast<float>(slow_value(type, a)) / static_cast<float>(divisor);
-  return is_narrow(type) ? slow_nearest(type, result) : of_float32(result);
+  const element greatest = greatest_finite(type), sign = a & (mask(type) / 2 + 1);
+  element result = 0;
+  if (type == data_type::float64) {
+    result = of_float64(slow_value(type, a) / divisor);
+  } else {
+    const float quotient = static_cast<float>(slow_value(type, a)) / static_cast<float>(divisor);
+    result = is_narrow(type) ? slow_nearest(type, quotient) : of_float32(quotient);
+  }
+  const bool overflows = (a & ~sign) <= greatest && (result & ~sign) > greatest;
+  return overflows ? greatest | sign : result;
 }
 
 std::vector<element> unpacked(data_type type, const void* from, std::size_t count) {

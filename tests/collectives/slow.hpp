@@ -27,8 +27,11 @@ bool is_signed(data_type type);
 /// a op b; for average and premultiplied_sum the sum.
 element slow_combine(data_type type, reduce_op op, element a, element b);
 element slow_multiply(data_type type, element a, double factor);
-element slow_divide(data_type type, element a, int divisor);
+/// At most the greatest finite number if `a` is finite.
+element slow_divide(data_type type, element a, double divisor);
 
+/// Bits of the greatest finite number of a floating-point type.
+element greatest_finite(data_type type);
 /// Value of a floating-point element.
 double slow_value(data_type type, element a);
 /// Nearest floating-point element; ties to even.

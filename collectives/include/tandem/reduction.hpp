@@ -31,8 +31,10 @@ enum class data_type : std::uint8_t {
 };
 
 /// The operation that combines two elements. `band`, `bor` and `bxor` combine the bits of integers.
-/// `average` is the sum, divided once by the number of ranks; `premultiplied_sum` is the sum of
-/// each rank's data times its own `reduction::factor`.
+/// `average` is the sum, divided once by the number of ranks n; of floating point each rank's data
+/// is first multiplied by 1 / 2^k, where 2^k is the first power of two from 2 n on (2 for two
+/// ranks), and the sum divided by n / 2^k. `premultiplied_sum` is the sum of each rank's data times
+/// its own `reduction::factor`.
 ///
 /// Results have the same bits on every processor in its default floating-point mode (round to
 /// nearest even, subnormal numbers kept):
@@ -40,8 +42,9 @@ enum class data_type : std::uint8_t {
 /// - float16, bfloat16 and float8: every single step (a combination of two elements, a
 ///   multiplication, a division) converts to float32, which is exact, computes there, and rounds
 ///   once to nearest even. Overflow gives infinity, for e4m3 NaN, never a finite number (NCCL gives
-///   the largest number there). Averages overflow where their sums do; a premultiplied_sum by 1 / n
-///   does not.
+///   the largest number there).
+/// - An average of finite floating-point numbers is finite, and loses nothing to the power of two
+///   except in numbers below 2^k times the least normal one (6e-5 in float16, 0.016 in e4m3).
 /// - minimum and maximum of floating point are those of IEEE 754-2019: NaN if any operand of any
 ///   rank is NaN, and -0 is less than +0. Their results do not depend on the order of combination:
 ///   all algorithms and roots give the same bits.
@@ -53,7 +56,8 @@ enum class data_type : std::uint8_t {
 ///
 /// Sums and products that a vendor's library computes (`make_island_communicator`) are NaN in the
 /// same cases; if all ranks are one island, the library determines the bits of the NaN, the same on
-/// all ranks.
+/// all ranks. In a `library_queue` it also computes averages: NCCL and RCCL multiply by 1 / n
+/// rounded to the type, so that numbers within a 250th of the type's greatest may give infinity.
 enum class reduce_op : std::uint8_t {
   sum,
   product,

@@ -29,6 +29,7 @@ inline void store_32(byte* p, __m256i x) {
 struct float16_format {
   static constexpr std::size_t bytes = 2, count = 16;
   static constexpr float scale = 1;
+  static constexpr float greatest = float16_number::max();
 
   static values load(const byte* p) { return from_halves(load_32(p)); }
   static void store(byte* p, values x) {
@@ -40,6 +41,7 @@ struct float16_format {
 struct bfloat16_format {
   static constexpr std::size_t bytes = 2, count = 16;
   static constexpr float scale = 1;
+  static constexpr float greatest = bfloat16_number::max();
 
   static values load(const byte* p) { return {widened(p), widened(p + 16)}; }
   static void store(byte* p, values x) {

@@ -25,6 +25,7 @@ namespace {
 struct float16_format {
   static constexpr std::size_t bytes = 2, count = 32;
   static constexpr float scale = 1;
+  static constexpr float greatest = float16_number::max();
 
   static values load(const byte* p) { return from_halves(_mm512_loadu_si512(p)); }
   static void store(byte* p, values x) {
@@ -37,6 +38,7 @@ struct float16_format {
 struct bfloat16_format {
   static constexpr std::size_t bytes = 2, count = 32;
   static constexpr float scale = 1;
+  static constexpr float greatest = bfloat16_number::max();
 
   static values load(const byte* p) { return {widened(p), widened(p + 32)}; }
   static void store(byte* p, values x) {

@@ -44,6 +44,7 @@ inline __m512i rounded(__m512i x) {
 struct e5m2_format {
   static constexpr std::size_t bytes = 1, count = 32;
   static constexpr float scale = 1;
+  static constexpr float greatest = e5m2_number::max();
 
   static values load(const byte* p) { return {half(p), half(p + 16)}; }
   static void store(byte* p, values x) { narrow(p, to_odd_halves(x)); }
@@ -68,6 +69,7 @@ struct e5m2_format {
 struct e4m3_format {
   static constexpr std::size_t bytes = 1, count = 32;
   static constexpr float scale = 256;
+  static constexpr float greatest = e4m3_number::max() / scale;
 
   static values load(const byte* p) {
     const __mmask32 nans = are_nan(load_32(p));

@@ -16,6 +16,7 @@ concept has_add = requires(byte* p) {
 ///   count      numbers in a block
 ///   scale      a power of two: `load` divides numbers by it and `store` expects them so; only
 ///              products must correct for it
+///   greatest   the greatest finite number, divided by the scale
 ///   load(p)    -> values, store(p, values)
 /// optionally a faster sum of two blocks
 ///   add(p, a, b)
@@ -80,7 +81,7 @@ struct by_blocks {
     float by;
     template <class Values>
     Values of(Values x) const {
-      return over(x, by);
+      return over(x, by, Format::greatest);
     }
   };
   static void multiply(void* into, const void* from, std::size_t count, double by) noexcept {

@@ -23,6 +23,7 @@ struct kernel_table {
   /// premultiplied_sum combine like the sum.
   combine_kernel combine[data_type_count][reduce_op_count];
   scale_kernel multiply[data_type_count];
+  /// The quotient of a finite number is finite: at most the greatest of the type.
   /// @pre for integer types: `by` is an integer from 1 to 2^24.
   scale_kernel divide[data_type_count];
 };

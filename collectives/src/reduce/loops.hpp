@@ -108,6 +108,14 @@ using dividing = std::conditional_t<
     std::is_floating_point_v<T>, T,
     std::conditional_t<(sizeof(T) < 4), float, std::conditional_t<(sizeof(T) < 8), double, T>>>;
 
+/// x / by; `greatest` with that sign where the quotient of a finite number would be greater.
+template <class T>
+inline T limited_quotient(T x, T by, T greatest) {
+  const T quotient = x / by;
+  const T limited = quotient > greatest ? greatest : (quotient < -greatest ? -greatest : quotient);
+  return x > greatest || x < -greatest ? quotient : limited;
+}
+
 /// Loops over elements of types that the language supports.
 template <class T>
 struct plain {
@@ -134,7 +142,11 @@ struct plain {
     const auto divisor = static_cast<dividing<T>>(by);
     TANDEM_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < count; ++i) {
-      result[i] = canonical_nan(static_cast<T>(static_cast<dividing<T>>(x[i]) / divisor));
+      if constexpr (std::is_floating_point_v<T>) {
+        result[i] = canonical_nan(limited_quotient(x[i], divisor, max_of<T>()));
+      } else {
+        result[i] = static_cast<T>(static_cast<dividing<T>>(x[i]) / divisor);
+      }
     }
   }
 };
@@ -168,7 +180,7 @@ struct one_by_one {
     const auto divisor = static_cast<float>(by);
     TANDEM_INDEPENDENT_ITERATIONS
     for (std::size_t i = 0; i < count; ++i) {
-      result[i] = Number::encode(Number::decode(x[i]) / divisor);
+      result[i] = Number::encode(limited_quotient(Number::decode(x[i]), divisor, Number::max()));
     }
   }
 };

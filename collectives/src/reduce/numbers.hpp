@@ -41,6 +41,11 @@ struct narrow_number {
   static constexpr std::int32_t min_normal = rebias + (1 << 23);
   static constexpr std::int32_t first_special = (Infinity ? infinity : nan) << shift;
 
+  /// The greatest finite number.
+  static constexpr float max() {
+    return __builtin_bit_cast(float, (first_special - (1 << shift)) + rebias);
+  }
+
   static float decode(Storage stored) {
     const std::int32_t bits = stored;
     const std::int32_t magnitude = (bits & (sign_bit - 1)) << shift;
@@ -77,6 +82,8 @@ struct bfloat16_number {
   static constexpr std::int32_t nan = 0x7fc0;
   static constexpr std::int32_t greatest = 0x7f80;
 
+  static constexpr float max() { return __builtin_bit_cast(float, 0x7f7f'0000); }
+
   static float decode(storage bits) {
     return as_float(static_cast<std::int32_t>(std::uint32_t{bits} << 16));
   }
@@ -101,6 +108,15 @@ inline float_bits<T> bits_of(T x) {
 template <class T>
 inline T of_bits(float_bits<T> bits) {
   return __builtin_bit_cast(T, bits);
+}
+
+/// The greatest finite number.
+template <class T>
+constexpr T max_of() {
+  if constexpr (sizeof(T) == 4)
+    return __builtin_bit_cast(T, 0x7f7f'ffff);
+  else
+    return __builtin_bit_cast(T, 0x7fef'ffff'ffff'ffff);
 }
 
 /// The canonical NaN of results.

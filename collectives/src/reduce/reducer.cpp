@@ -1,5 +1,8 @@
 #include "reducer.hpp"
 
+#include <bit>
+#include <cmath>
+
 #include "reduce/device_queue.hpp"
 
 namespace tandem::detail {
@@ -7,13 +10,23 @@ namespace tandem::detail {
 reducer::reducer(data_type type, reduction what, int ranks, const kernel_table& with) noexcept
     : combine_(with.combine[static_cast<std::size_t>(type)][static_cast<std::size_t>(what.op)]),
       factor_(what.factor),
-      ranks_(ranks),
+      divisor_(ranks),
       element_bytes_(bytes_of(type)),
       type_(type),
       work_(work_of(what.op)) {
   const auto index = static_cast<std::size_t>(type);
   if (what.op == reduce_op::premultiplied_sum) multiply_ = with.multiply[index];
-  if (what.op == reduce_op::average) divide_ = with.divide[index];
+  if (what.op != reduce_op::average || ranks < 2) return;
+  if (!is_defined(type, reduce_op::band)) {
+    // Sums of the greatest numbers then stay below half of the greatest, so that rounding, which at
+    // most doubles a sum, does not make them overflow: two ranks' sum is rounded once. A power of
+    // two loses nothing above the subnormal numbers.
+    const unsigned parts = static_cast<unsigned>(ranks == 2 ? 2 : 2 * ranks);
+    factor_ = std::ldexp(1.0, -std::bit_width(parts - 1));
+    multiply_ = with.multiply[index];
+    divisor_ *= factor_;
+  }
+  if (divisor_ != 1) divide_ = with.divide[index];
 }
 
 reducer reducer::without_finish() const noexcept {
@@ -43,9 +56,9 @@ void reducer::finish(mutable_view result) const {
   if (divide_ == nullptr) return;
   const std::size_t count = result.bytes / element_bytes_;
   if (queue_ != nullptr) {
-    queue_->scale(type_, kernel_work::divide, result.data, result.data, count, ranks_);
+    queue_->scale(type_, kernel_work::divide, result.data, result.data, count, divisor_);
   } else {
-    divide_(result.data, result.data, count, ranks_);
+    divide_(result.data, result.data, count, divisor_);
   }
 }
 

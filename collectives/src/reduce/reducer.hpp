@@ -38,7 +38,7 @@ class reducer {
 
   /// Whether `prepare` changes elements.
   bool prepares() const noexcept { return multiply_ != nullptr; }
-  /// into = from, times the factor of a premultiplied_sum.
+  /// into = from, times the factor of a premultiplied_sum or of an average of floating point.
   void prepare(void* into, const void* from, std::size_t bytes) const;
   void prepare(mutable_view own) const { prepare(own.data, own.data, own.bytes); }
 
@@ -59,7 +59,7 @@ class reducer {
     combine(into, into, other, bytes);
   }
 
-  /// Completes the result: for an average divides by the number of ranks.
+  /// Completes the result: for an average divides by the number of ranks, times the factor.
   void finish(mutable_view result) const;
 
  private:
@@ -69,7 +69,7 @@ class reducer {
   scale_kernel multiply_ = nullptr;
   scale_kernel divide_ = nullptr;
   double factor_;
-  double ranks_;
+  double divisor_;
   std::size_t element_bytes_;
   data_type type_;
   kernel_work work_;

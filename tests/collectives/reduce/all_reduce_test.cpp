@@ -106,6 +106,13 @@ TEST(AllReduceTypes, OverflowAndNanReachEveryRank) {
     return all_reduce(ranks.world(r), data[r], data_type::float8_e4m3, reduce_op::average);
   }),
             "");
+  // (56 + 56) / 0.375 = 299, which rounds to 288; an average of finite numbers is finite.
+  for (const auto& got : data) EXPECT_EQ(got, (std::vector<std::uint8_t>{0x79, 0x7f, 0xf9}));
+  for (int r = 0; r < 3; ++r) data[r] = inputs[r];
+  ASSERT_EQ(ranks.run([&](int r) {
+    return all_reduce(ranks.world(r), data[r], data_type::float8_e4m3, reduce_op::sum);
+  }),
+            "");
   for (const auto& got : data) EXPECT_EQ(got, (std::vector<std::uint8_t>{0x7f, 0x7f, 0x7f}));
   for (int r = 0; r < 3; ++r) data[r] = inputs[r];
   ASSERT_EQ(ranks.run([&](int r) {

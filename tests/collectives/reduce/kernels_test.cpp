@@ -88,7 +88,7 @@ class Kernels : public testing::TestWithParam<tested> {
     const auto slow = [&](element e) { return test::slow_multiply(type, e, by); };
     expect_scaled(table->multiply[at(type)], slow, type, by, a);
   }
-  void expect_divided(data_type type, int by, const std::vector<element>& a) const {
+  void expect_divided(data_type type, double by, const std::vector<element>& a) const {
     const auto slow = [&](element e) { return test::slow_divide(type, e, by); };
     expect_scaled(table->divide[at(type)], slow, type, by, a);
   }
@@ -220,7 +220,12 @@ TEST_P(Kernels, Multiply) {
 TEST_P(Kernels, Divide) {
   for (const data_type type : all_types) {
     const std::vector<element> a = many(type);
-    for (const int by : {1, 2, 3, 7, 10, 255, 1000, 4097, 1 << 24}) {
+    for (const double by : {1.0, 2.0, 3.0, 7.0, 10.0, 255.0, 1000.0, 4097.0, 0x1p24}) {
+      ASSERT_NO_FATAL_FAILURE(expect_divided(type, by, a));
+    }
+    if (test::is_integer(type)) continue;
+    // Quotients that overflow are limited, those of infinities are not.
+    for (const double by : {0.5, 0.75, 0x1.000002p-1, 129.0 / 256}) {
       ASSERT_NO_FATAL_FAILURE(expect_divided(type, by, a));
     }
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -136,11 +137,43 @@ TEST(Reducer, DividesAtTheEndOnlyForAnAverage) {
   by.prepare(mutable_view(sums));
   by.finish(mutable_view(sums));
   EXPECT_EQ(sums, (std::vector<std::int8_t>{2, -2, 33, -42}));
-  std::vector<double> exact{1, -1, std::numeric_limits<double>::infinity()};
-  reducer(data_type::float64, reduce_op::average, 3).finish(mutable_view(exact));
-  EXPECT_EQ(exact, (std::vector<double>{1.0 / 3, -1.0 / 3, exact[2]}));
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double greatest = std::numeric_limits<double>::max();
+  std::vector<double> exact{1, -1, infinity, greatest};
+  const reducer of_three(data_type::float64, reduce_op::average, 3);
+  EXPECT_TRUE(of_three.prepares());
+  of_three.prepare(mutable_view(exact));
+  EXPECT_EQ(exact, (std::vector<double>{0.125, -0.125, infinity, greatest / 8}));
+  of_three.finish(mutable_view(exact));
+  EXPECT_EQ(exact, (std::vector<double>{1.0 / 3, -1.0 / 3, infinity, greatest / 8 / 0.375}));
   reducer(data_type::float64, reduce_op::sum, 3).finish(mutable_view(exact));
   EXPECT_EQ(exact[0], 1.0 / 3);
+}
+
+/// In the order that rounds the sums of three, five, ... of the greatest number up, too.
+TEST(Reducer, AverageOfFiniteNumbersIsFinite) {
+  for (const data_type type : all_types) {
+    if (test::is_integer(type)) continue;
+    const test::element greatest = test::greatest_finite(type);
+    const test::element sign = test::element{1} << (8 * bytes_of(type) - 1);
+    for (const test::element number : {greatest, greatest | sign, greatest - 1, greatest / 2}) {
+      for (int ranks = 1; ranks <= 130; ++ranks) {
+        const reducer by(type, reduce_op::average, ranks);
+        std::vector<std::byte> own = test::packed(type, {number});
+        by.prepare(mutable_view(own));
+        std::vector<std::byte> sum = own;
+        for (int r = 1; r < ranks; ++r) by.combine_after(sum.data(), own.data(), own.size());
+        by.finish(mutable_view(sum));
+        const double average = test::slow_value(type, test::unpacked(type, sum.data(), 1)[0]);
+        const double expected = test::slow_value(type, number);
+        ASSERT_TRUE(std::isfinite(average)) << name(type) << ", " << ranks << " ranks";
+        // Each step may round.
+        if (bytes_of(type) >= 4) {
+          ASSERT_NEAR(average / expected, 1, ranks * 0x1p-23) << name(type) << ", " << ranks;
+        }
+      }
+    }
+  }
 }
 
 TEST(Reducer, WorksWithEachInstructionSet) {
