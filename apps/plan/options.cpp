@@ -286,6 +286,7 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
   cli::check_memory(o.memory);
   if (o.memory != name(memory_kind::host)) o.assumed.use_devices();
   o.assumed.has_board = may_share_board(o.assumed.within.channel, o.assumed.host_of_rank);
+  o.assumed.probed = o.engine.profile.empty();  // as in a job
   o.explains_paths = o.channel == "mixed" && o.engine.profile.empty();
   across.apply(o.assumed.across, line.given("latency-us"), line.given("gb-per-s"));
   within.apply(o.assumed.within, line.given("within-latency-us"), line.given("within-gb-per-s"));

@@ -60,6 +60,13 @@ std::string table(const plan& agreed, const plan_options& asked) {
   text += path_text("inside a host", known.within, why(known.within, true, asked));
   if (!one_host) text += path_text("across hosts", known.across, why(known.across, false, asked));
   if (known.cores > 0) text += fmt::format("cores of a host: {}\n", known.cores);
+  if (known.probed) {
+    text +=
+        asked.engine.reproducible
+            ? "reductions: in an order that is the same in every run\n"
+            : "reductions: in the fastest order by these rates, so that results may differ from "
+              "run to run (--reproducible 0)\n";
+  }
   text += fmt::format("\n{:<14}  {:<6}  {:<26}  {}\n", "operation", "from", "algorithm", "why");
   for (const plan_rule& rule : agreed.rules()) {
     if (!asked.op.empty() && asked.op != name(rule.what)) continue;

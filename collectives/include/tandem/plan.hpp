@@ -49,6 +49,9 @@ struct facts {
 
   /// All ranks share a `board`. Not part of a profile.
   bool has_board = false;
+  /// Latencies and rates were measured in this run, so they may be others in the next one. Not part
+  /// of a profile.
+  bool probed = false;
 
   bool operator==(const facts&) const = default;
 
@@ -114,6 +117,10 @@ class plan {
   /// by the model in `src/plan/cost.hpp`, then applies the pins. Lengths are powers of two from 8
   /// bytes to 1 GiB; a rule extends to the next length as long as its prediction is within a
   /// fiftieth of the best.
+  ///
+  /// From probed facts, the order in which a reduction combines is chosen by the usual latencies
+  /// and rates of the kinds of channel instead (`settings::reproducible`), so that every run on the
+  /// same hosts gives the same bits; the probe chooses among algorithms of that order, and chunks.
   ///
   /// It computes with integers from `known`, which all ranks have exchanged, so rounding cannot
   /// make ranks disagree.

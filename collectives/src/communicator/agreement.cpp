@@ -48,7 +48,8 @@ error disagreement(const difference& found) {
 std::string plan_settings(std::string_view channel, const settings& options) {
   std::string text = fmt::format("channel {}\n", channel);
   for (const option& o : option_table()) {
-    const bool of_plan = o.name == "plan" || o.name == "collective-chunk-bytes";
+    const bool of_plan =
+        o.name == "plan" || o.name == "collective-chunk-bytes" || o.name == "reproducible";
     if (of_plan) text += fmt::format("--{} {}\n", o.name, o.get(options));
   }
   if (options.profile.empty()) return text + "no profile\n";

@@ -46,7 +46,9 @@ asio::awaitable<facts> collect_facts(communicator& all, const rank_locations& of
   const std::vector<std::string> found = co_await detail::exchange_texts(all, std::move(mine));
   std::string together = fmt::format("memory {}\n", of.on_devices ? "device" : "host");
   for (const std::string& text : found) together += text;
-  co_return facts::parse(together);
+  facts measured = facts::parse(together);
+  measured.probed = true;
+  co_return measured;
 }
 
 asio::awaitable<plan> agree(communicator& all, std::string_view channel, const settings& options,

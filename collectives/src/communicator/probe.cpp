@@ -90,13 +90,20 @@ asio::awaitable<std::uint64_t> bytes_per_us(communicator& all, int peer, mutable
   co_return std::max<std::uint64_t>(2 * more_bytes * 1000 / more_ns, 1);
 }
 
+/// The transport of the memory that is measured.
+std::string transport_to(const group& of, int rank, bool on_devices) {
+  const int peer = of.member(rank);
+  if (on_devices) return std::string(of.over().kind_to(peer));
+  return of.over().path_to(peer, memory_kind::host, memory_kind::host);
+}
+
 asio::awaitable<std::string> measure_pair(communicator& all, int peer, std::string_view name,
-                                          const buffer& scratch) {
+                                          const buffer& scratch, bool on_devices) {
   const std::uint64_t latency = co_await latency_ns(all, peer, scratch.view());
   const std::uint64_t rate = co_await bytes_per_us(all, peer, scratch.view());
   co_await all.send(peer, const_view(), probe_tag);
   const group& of = *all.internals();
-  const path_facts found{.channel = std::string(of.over().kind_to(of.member(peer))),
+  const path_facts found{.channel = transport_to(of, peer, on_devices),
                          .rails = of.to(peer).on->rails().size(),
                          .latency_ns = rounded(latency),
                          .bytes_per_us = rounded(rate)};
@@ -122,12 +129,12 @@ asio::awaitable<std::string> probe(communicator& all, const layout& where, const
   // Devices are so much faster that messages of the host's length would measure only latency.
   const buffer scratch(on_devices ? max_device_bytes : max_host_bytes, like.kind, like.device);
   if (is_in(within) && within->first == all.rank()) {
-    found += co_await measure_pair(all, within->second, "within", scratch);
+    found += co_await measure_pair(all, within->second, "within", scratch, on_devices);
   } else if (is_in(within)) {
     co_await echo(all, within->first, scratch);
   }
   if (is_in(across) && across->first == all.rank()) {
-    found += co_await measure_pair(all, across->second, "across", scratch);
+    found += co_await measure_pair(all, across->second, "across", scratch, on_devices);
   } else if (is_in(across)) {
     co_await echo(all, across->first, scratch);
   }

@@ -64,6 +64,13 @@ std::vector<estimate> estimates(const std::vector<candidate>& of, const facts& k
   return result;
 }
 
+/// The fastest, or `current` if it is within a fiftieth of that.
+const candidate* chosen_of(const std::vector<estimate>& sorted, const candidate* current) {
+  const std::uint64_t best = sorted.front().ns;
+  const auto same = std::ranges::find(sorted, current, &estimate::of);
+  return same != sorted.end() && same->ns <= best + best / 50 ? current : sorted.front().of;
+}
+
 std::string reason(const std::vector<estimate>& sorted, const estimate& chosen, std::size_t bytes) {
   std::string text = fmt::format("{}; {} takes {}", detail::describe(chosen.of->steps),
                                  format_bytes(bytes), detail::time_text(chosen.ns));
@@ -77,22 +84,34 @@ std::string reason(const std::vector<estimate>& sorted, const estimate& chosen, 
 void add_rules(std::vector<plan_rule>& rules, collective what, const detail::layout& where,
                const facts& known, const settings& options) {
   const std::size_t least = known.on_devices ? device_chunk_bytes : 1;
+  const std::size_t longest = std::max(options.collective_chunk_bytes, least);
   const std::vector<candidate> candidates =
-      candidates_of(what, where, std::max(options.collective_chunk_bytes, least),
-                    known.has_board && !known.on_devices);
+      candidates_of(what, where, longest, known.has_board && !known.on_devices);
   if (where.ranks() < 2) {
     const candidate& any = candidates.front();
     rules.push_back({what, 0, any.how, any.chunk_bytes, "one rank: nothing is sent"});
     return;
   }
+  // The order of a reduction must not follow from what was measured in this run.
+  const bool is_fixed = known.probed && options.reproducible;
+  const facts fixed = is_fixed ? detail::nominal(known) : known;
+  const std::vector<candidate> in_general =
+      candidates_of(what, where, longest, fixed.has_board && !fixed.on_devices);
   const candidate* kept = nullptr;
+  const candidate* usual = nullptr;
   for (std::size_t bytes = min_bytes; bytes <= max_bytes; bytes *= 2) {
-    const std::vector<estimate> sorted = estimates(candidates, known, bytes);
-    const std::uint64_t best = sorted.front().ns;
-    const auto current = std::ranges::find(sorted, kept, &estimate::of);
-    if (current != sorted.end() && current->ns <= best + best / 50) continue;
+    std::vector<estimate> sorted = estimates(candidates, known, bytes);
+    if (is_fixed) {
+      usual = chosen_of(estimates(in_general, fixed, bytes), usual);
+      const int order = detail::order_of(what, usual->how);
+      std::erase_if(sorted, [what, order](const estimate& e) {
+        return detail::order_of(what, e.of->how) != order;
+      });
+    }
+    const candidate* const next = chosen_of(sorted, kept);
+    if (next == kept) continue;
     const std::size_t from = kept == nullptr ? 0 : bytes;
-    kept = sorted.front().of;
+    kept = next;
     rules.push_back(
         {what, from, kept->how, kept->chunk_bytes, reason(sorted, sorted.front(), bytes)});
   }

@@ -34,4 +34,16 @@ std::string describe(const std::vector<step>& steps);
 /// "8.3 us", "121 us", "14 ms".
 std::string time_text(std::uint64_t ns);
 
+/// Facts that are the same in every run of a job: the latencies and rates that are usual for the
+/// kinds of channel of `measured`; instead of its cores, whether each rank has one; a board where
+/// one may be shared.
+///
+/// The values are medians of this project's measurements, of which only the order matters: a
+/// reduction's algorithm changes with the length at which transfer takes longer than latency.
+facts nominal(const facts& measured);
+
+/// Algorithms of an operation with the same number combine in the same order: their results have
+/// the same bits. 0 for all algorithms of an operation that does not combine.
+int order_of(collective what, algorithm how) noexcept;
+
 }  // namespace tandem::detail

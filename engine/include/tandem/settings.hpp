@@ -75,7 +75,9 @@ struct settings {
   std::size_t collective_chunk_bytes = 512 * 1024;
   std::string plan;     ///< pinned choices of the plan; empty: none
   std::string profile;  ///< file of measured latencies and rates that replaces the probe
-  std::string host;     ///< name that the ranks of one host share; empty: automatic
+  bool reproducible =
+      true;          ///< the order of a reduction does not follow from what a probe measures
+  std::string host;  ///< name that the ranks of one host share; empty: automatic
   log_level log = log_level::warning;
   bool insecure = false;         ///< allows listening beyond loopback without a job secret
   std::string secret_file;       ///< secret shared by all ranks of the job; mode 0600 or 0400

@@ -248,7 +248,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 33> table{{
+constexpr std::array<option, 34> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length are sent eagerly, longer ones by rendezvous",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -335,6 +335,11 @@ constexpr std::array<option, 33> table{{
     {"profile", "TANDEM_PROFILE", "path or none",
      "file of `tandem plan probe`: the plan is computed from it, without probing",
      get_file<&settings::profile>, set_file<&settings::profile>},
+    {"reproducible", "TANDEM_REPRODUCIBLE", "0 or 1",
+     "1: reductions combine in an order that does not follow from what ranks measure at startup, "
+     "so "
+     "every run gives the same bits; 0: in the order measured to be the fastest",
+     get_flag<&settings::reproducible>, set_flag<&settings::reproducible>},
     {"host", "TANDEM_HOST", "words",
      "name of this host, for the plan and for mixed: the same on all ranks of a host",
      get_words<&settings::host>, set_host},

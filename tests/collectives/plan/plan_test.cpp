@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <set>
 #include <tandem/plan.hpp>
 
 #include "plan/cost.hpp"
@@ -124,6 +125,91 @@ TEST(Plan, PredictsMeasuredTimeOfTwoDevices) {
   EXPECT_NEAR(predicted_us(algorithm::recursive_doubling, 256u << 20), 981, 245);
   EXPECT_NEAR(predicted_us(algorithm::halving_doubling, 256u << 20), 915, 229);
   EXPECT_NEAR(predicted_us(algorithm::ring, 256u << 20), 773, 193);
+}
+
+constexpr collective reducing[] = {collective::all_reduce, collective::reduce,
+                                   collective::reduce_scatter};
+
+/// The order in which each length is combined.
+std::vector<int> orders_of(const plan& p) {
+  std::vector<int> orders;
+  for (const collective what : reducing) {
+    for (std::size_t bytes = 8; bytes <= 1u << 30; bytes *= 2) {
+      orders.push_back(detail::order_of(what, p.choose(what, bytes).how));
+    }
+  }
+  return orders;
+}
+
+/// Any measurement, of the fastest memory to a slow link.
+std::vector<facts> measurements(std::vector<std::string> hosts, bool on_devices) {
+  std::vector<facts> result;
+  for (const std::uint64_t latency_ns : {100u, 700u, 5'000u, 80'000u, 3'000'000u}) {
+    for (const std::uint64_t bytes_per_us : {5u, 120u, 1'200u, 12'000u, 400'000u}) {
+      facts known = cluster(hosts, 2 * latency_ns, bytes_per_us);
+      known.within.latency_ns = latency_ns;
+      known.within.bytes_per_us = 2 * bytes_per_us;
+      known.probed = true;
+      if (on_devices) known.use_devices();
+      result.push_back(known);
+    }
+  }
+  return result;
+}
+
+TEST(Plan, OrderOfReductionsDoesNotFollowMeasurements) {
+  settings fastest;
+  fastest.reproducible = false;
+  for (const int hosts : {1, 2, 3}) {
+    for (const int each : {1, 2, 4, 8}) {
+      if (hosts * each == 1) continue;
+      for (const bool on_devices : {false, true}) {
+        const std::vector<facts> all = measurements(hosts_of(hosts, each), on_devices);
+        const std::vector<int> expected = orders_of(plan::of(all[0], settings{}));
+        bool differs = false;
+        for (const facts& known : all) {
+          expect_complete(plan::of(known, settings{}));
+          ASSERT_EQ(orders_of(plan::of(known, settings{})), expected) << hosts << "x" << each;
+          differs = differs || orders_of(plan::of(known, fastest)) != expected;
+        }
+        EXPECT_TRUE(differs || hosts * each == 2) << hosts << "x" << each;
+      }
+    }
+  }
+}
+
+/// A board that could not be shared, too, changes no bits.
+TEST(Plan, OrderOfReductionsDoesNotDependOnBoard) {
+  for (const int ranks : {2, 3, 4, 8, 16, 17}) {
+    facts known = cluster(hosts_of(1, ranks));
+    known.within.channel = "shm";
+    known.probed = known.has_board = true;
+    const std::vector<int> expected = orders_of(plan::of(known, settings{}));
+    known.has_board = false;
+    EXPECT_EQ(orders_of(plan::of(known, settings{})), expected) << ranks;
+  }
+}
+
+TEST(Plan, OrderOfReductionsFollowsAProfileAndPins) {
+  facts known = cluster(hosts_of(1, 8), 1, 1);
+  known.within = {"tcp", 0, 1'000'000, 100'000};
+  known.probed = true;
+  const std::vector<int> usual = orders_of(plan::of(known, settings{}));
+  known.probed = false;
+  EXPECT_NE(orders_of(plan::of(known, settings{})), usual);
+  known.probed = true;
+  settings pinned;
+  pinned.plan = "all_reduce=ring";
+  EXPECT_EQ(plan::of(known, pinned).choose(collective::all_reduce, 8).how, algorithm::ring);
+}
+
+/// What leaves the bits alone follows the probe.
+TEST(Plan, ChunksOfReductionsFollowMeasurements) {
+  std::set<std::size_t> chunks;
+  for (const facts& known : measurements(hosts_of(1, 4), false)) {
+    chunks.insert(plan::of(known, settings{}).choose(collective::reduce, 1u << 30).chunk_bytes);
+  }
+  EXPECT_GT(chunks.size(), 1u);
 }
 
 TEST(Plan, IgnoresCoresForDevices) {
