@@ -6,7 +6,13 @@
 namespace tandem::cli {
 
 /// Exit statuses of the program.
-enum exit_status : int { success = 0, failure = 1, wrong_usage = 2, command_not_found = 127 };
+enum exit_status : int {
+  success = 0,
+  failure = 1,
+  wrong_usage = 2,
+  command_not_executable = 126,
+  command_not_found = 127
+};
 
 /// Writes the process's log to standard error, one line per record: "tandem: warning: tcp: text".
 void log_to_stderr(log_level min_level);

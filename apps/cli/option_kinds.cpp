@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <tandem/detail/number_text.hpp>
 
 #include "cli/text.hpp"
 #include "command_line_state.hpp"
@@ -13,9 +13,7 @@ template <class Number>
 Number parse_number(const std::string& name, const std::string& text, Number min_value,
                     Number max_value, std::string_view kind) {
   Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [rest, failed] = std::from_chars(text.data(), end, number);
-  if (failed != std::errc() || rest != end) {
+  if (detail::read_number(text, number) == detail::number_kind::not_a_number) {
     throw usage_error(fmt::format("--{}={}: not {}", name, text, kind));
   }
   if (!(number >= min_value && number <= max_value)) {

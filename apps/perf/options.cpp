@@ -17,6 +17,8 @@ namespace tandem::perf {
 
 namespace {
 
+constexpr int max_ranks = 4096;
+
 constexpr std::size_t kilo = 1024, mega = 1024 * kilo;
 constexpr std::string_view shared_memory_name = "shared";
 constexpr std::int64_t max_iterations = 1'000'000'000;
@@ -90,9 +92,11 @@ void parse_islands(const std::string& text, perf_options& o) {
   const auto [rest, failed_too] = has_cross
                                       ? std::from_chars(cross + 1, end, o.island_ranks)
                                       : std::from_chars_result{cross, std::errc::invalid_argument};
-  if (failed_too != std::errc() || rest != end || o.islands < 1 || o.island_ranks < 1) {
-    throw usage_error(fmt::format("--emulate-islands={}: not ISLANDSxRANKS", text),
-                      "2x2 stands for two islands of two ranks");
+  if (failed_too != std::errc() || rest != end || o.islands < 1 || o.island_ranks < 1 ||
+      o.islands > max_ranks || o.island_ranks > max_ranks / o.islands) {
+    throw usage_error(
+        fmt::format("--emulate-islands={}: not ISLANDSxRANKS of 1 to {} ranks", text, max_ranks),
+        "2x2 stands for two islands of two ranks");
   }
   const int ranks = o.islands * o.island_ranks;
   if (o.ranks != 0 && o.ranks != ranks) {

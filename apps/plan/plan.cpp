@@ -50,9 +50,16 @@ int plan_main(std::span<const std::string> args) {
   const agreement found = agreement_of_job(*who, o);
   const plan& agreed = found.rules;
   if (who->rank != 0) return cli::success;
-  cli::print(divides ? groups_table(found.groups, o.layout->text(), agreed.known())
-                     : table(agreed, o));
-  if (probes) profile.write(detail::profile_file(agreed.known()));
+  if (divides) {
+    cli::print(groups_table(found.groups, o.layout->text(), agreed.known()));
+  } else if (probes) {
+    facts saved = agreed.known();
+    saved.probed = false;  // as for those who read the profile
+    cli::print(table(plan::of(saved, o.engine), o));
+    profile.write(detail::profile_file(saved));
+  } else {
+    cli::print(table(agreed, o));
+  }
   return cli::success;
 }
 

@@ -112,9 +112,11 @@ pid_t reaper::start(std::span<const std::string> command, std::span<const std::s
   }
   const reaper_event answer = wait_for_start();
   if (answer.what == reaper_event::kind::start_failed) {
-    throw_system_error(
-        answer.value, detail::resource::process, fmt::format("cannot start {}", command.front()),
-        answer.value == ENOENT ? "check the name, or give the path of the program" : "");
+    throw_system_error(answer.value, detail::resource::process,
+                       fmt::format("cannot start {}", command.front()),
+                       answer.value == ENOENT   ? "check the name, or give the path of the program"
+                       : answer.value == EACCES ? "is it a file that you may execute (chmod +x)?"
+                                                : "");
   }
   return answer.process;
 }

@@ -54,9 +54,14 @@ int run_main(std::span<const std::string> args) {
   try {
     return launch_local(plan);
   } catch (const error& e) {
-    if (e.code() != boost::system::errc::no_such_file_or_directory) throw;
+    // As shells do.
+    const bool is_missing = e.code() == boost::system::errc::no_such_file_or_directory;
+    const bool cannot_run = e.code() == boost::system::errc::permission_denied ||
+                            e.code() == boost::system::errc::executable_format_error ||
+                            e.code() == boost::system::errc::is_a_directory;
+    if (!is_missing && !cannot_run) throw;
     fmt::print(stderr, "tandem run: {}\n", e.what());
-    return cli::command_not_found;
+    return is_missing ? cli::command_not_found : cli::command_not_executable;
   }
 }
 

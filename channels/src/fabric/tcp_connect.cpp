@@ -176,13 +176,30 @@ asio::awaitable<sealed::connection> connect_and_handshake(
   }
 }
 
+namespace {
+
+/// The address that the text is, with or without brackets; empty: it is a name.
+std::optional<asio::ip::address> numeric_address(const std::string& text) {
+  const bool has_brackets = text.starts_with('[') && text.ends_with(']');
+  error_code is_name;
+  const asio::ip::address found =
+      asio::ip::make_address(has_brackets ? text.substr(1, text.size() - 2) : text, is_name);
+  if (is_name) return {};
+  if (found.is_v6() && found.to_v6().is_link_local() && found.to_v6().scope_id() == 0) {
+    throw error(errc::bad_input,
+                fmt::format("{} is a link-local address without its interface", text),
+                "add it (fe80::1%eth0), or give an address that all hosts can use");
+  }
+  return found;
+}
+
+}  // namespace
+
 asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, std::uint16_t port,
                                                               std::chrono::milliseconds limit) {
-  error_code is_name;
-  const asio::ip::address number = asio::ip::make_address(host, is_name);
   std::vector<asio::ip::tcp::endpoint> all;
-  if (!is_name) {
-    all.emplace_back(number, port);
+  if (const std::optional<asio::ip::address> number = numeric_address(host)) {
+    all.emplace_back(*number, port);
     co_return all;
   }
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -208,12 +225,13 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
                                std::uint16_t port, const secret& key, const settings& options) {
   check_encryption(options, key);
   check_congestion(options);
-  error_code failure;
-  const asio::ip::address where = asio::ip::make_address(address, failure);
-  if (failure) {
+  const std::optional<asio::ip::address> numeric = numeric_address(address);
+  if (!numeric) {
     throw error(errc::bad_input, fmt::format("'{}' is not a numeric IP address", address),
                 "give an address like 127.0.0.1");
   }
+  const asio::ip::address where = *numeric;
+  error_code failure;
   if (!where.is_loopback() && !options.insecure && key.empty()) {
     throw error(errc::bad_input, fmt::format("{} is not a loopback address", address),
                 "without a job secret (TANDEM_SECRET_FILE) ranks listen on loopback only; "

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/checked_file.hpp>
+#include <tandem/detail/number_text.hpp>
 #include <tandem/detail/profile_file.hpp>
 #include <tandem/error.hpp>
 #include <tandem/plan.hpp>
@@ -34,9 +34,7 @@ struct line_reader {
   }
   std::uint64_t read_integer(std::uint64_t least, std::uint64_t most) const {
     std::uint64_t result = 0;
-    const char* const end = value.data() + value.size();
-    const auto [rest, failed] = std::from_chars(value.data(), end, result);
-    if (failed != std::errc() || rest != end || value.empty()) {
+    if (detail::read_number(value, result) == detail::number_kind::not_a_number) {
       refuse(fmt::format("{} is not an integer", value.substr(0, 60)));
     }
     if (result < least || result > most) refuse(fmt::format("outside {} to {}", least, most));

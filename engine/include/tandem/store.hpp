@@ -74,7 +74,8 @@ class store {
   virtual asio::awaitable<std::int64_t> add(std::string key, std::int64_t amount) = 0;
 
   /// Called once, when a rank is lost or any rank, this one included, has reported a failure, also
-  /// if that was before the handler was set. `reason.context().peer` is the rank that caused it.
+  /// if that was before the handler was set. `reason.context().peer` is the rank that caused it; on
+  /// a rank that others report as lost, the rank that reported it.
   /// The handler must not throw; it may destroy the store.
   virtual void on_lost(lost_handler handler) = 0;
   /// Reports to every rank that the job has failed, with the reason. The first report of the job

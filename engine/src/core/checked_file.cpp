@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
 #include <tandem/detail/checked_file.hpp>
 #include <tandem/detail/crc32c.hpp>
+#include <tandem/detail/number_text.hpp>
 
 namespace tandem::detail {
 namespace {
@@ -18,15 +18,6 @@ std::string checksum_of(std::string_view content) {
 bool skip_text(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
-  return true;
-}
-
-/// Removes a number from the beginning of `text`; false if there is none.
-template <class Number>
-bool take_number(std::string_view& text, Number& number) {
-  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failed != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
   return true;
 }
 
@@ -54,8 +45,8 @@ std::optional<std::string_view> checked_file::check(std::string_view head, std::
                                                     std::string& why) const {
   if (head.ends_with('\r')) head.remove_suffix(1);
   int version = 0;
-  if (!skip_text(head, fmt::format("tandem {} ", kind_)) || !take_number(head, version) ||
-      !skip_text(head, ": ")) {
+  if (!skip_text(head, fmt::format("tandem {} ", kind_)) ||
+      take_number(head, version) != number_kind::valid || !skip_text(head, ": ")) {
     why = fmt::format("its first line is not that of a {}", kind_);
     return std::nullopt;
   }
@@ -65,7 +56,8 @@ std::optional<std::string_view> checked_file::check(std::string_view head, std::
   }
   if (is_editable_ && head == "edited") return content;
   std::size_t bytes = 0;
-  if (!take_number(head, bytes) || !skip_text(head, " bytes, crc32c ") || head.size() != 8) {
+  if (take_number(head, bytes) != number_kind::valid || !skip_text(head, " bytes, crc32c ") ||
+      head.size() != 8) {
     why = "its first line is damaged";
   } else if (content.size() < bytes) {
     why = fmt::format("it is cut: {} of {} bytes are left", content.size(), bytes);

@@ -2,11 +2,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string_view>
+#include <tandem/detail/number_text.hpp>
 #include <tandem/error.hpp>
 #include <tandem/launch.hpp>
 #include <utility>
@@ -71,8 +71,7 @@ bool has(const environment& get, const char* name) {
 
 long number(std::string_view name, std::string_view text, long low, long high) {
   long value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size()) {
+  if (detail::read_number(text, value) == detail::number_kind::not_a_number) {
     refuse(fmt::format("{}={} is not a whole number", name, text),
            fmt::format("set it to a number from {} to {}, or unset it", low, high));
   }
@@ -127,7 +126,8 @@ void set_rendezvous(const std::string& text, launch_info& info) {
   const std::size_t colon = text.rfind(':');
   std::string host = text.substr(0, colon);
   const bool bare_v6 = !host.starts_with('[') && host.find(':') != std::string::npos;
-  if (colon == std::string::npos || host.empty() || bare_v6) {
+  const bool bare_brackets = text.starts_with('[') && text.find("]:") == std::string::npos;
+  if (colon == std::string::npos || host.empty() || bare_v6 || bare_brackets) {
     refuse(fmt::format("TANDEM_RENDEZVOUS={} is not host:port", text), advice);
   }
   const long port = number("the port of TANDEM_RENDEZVOUS", text.substr(colon + 1), 1, max_port);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <ratio>
+#include <tandem/detail/number_text.hpp>
 #include <tandem/error.hpp>
 #include <tandem/settings.hpp>
 #include <type_traits>
@@ -32,10 +32,10 @@ double seconds_per(std::string_view suffix, double plain) {
 template <class Plain>
 double parse_seconds(std::string_view text, std::string_view unit_name) {
   double number = 0;
-  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view suffix(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  std::string_view suffix = text;
+  const detail::number_kind kind = detail::take_number(suffix, number);
   const double unit = seconds_per(suffix, static_cast<double>(Plain::num) / Plain::den);
-  if (failed != std::errc() || unit == 0.0) {
+  if (kind == detail::number_kind::not_a_number || unit == 0.0) {
     throw bad(text, fmt::format("not a number of {}", unit_name),
               "write a number, or one with us, ms or s");
   }
@@ -65,8 +65,8 @@ std::string get_count(const settings& from) {
 std::size_t parse_count(std::string_view text, std::size_t min, std::size_t max,
                         std::string_view unit) {
   std::size_t count = 0;
-  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (failed != std::errc() || rest != text.data() + text.size()) {
+  const detail::number_kind kind = detail::read_number(text, count);
+  if (kind == detail::number_kind::not_a_number) {
     throw bad(text, fmt::format("not a number of {}", unit));
   }
   if (count < min || count > max) {

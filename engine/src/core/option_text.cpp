@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <tandem/detail/number_text.hpp>
 #include <tandem/error.hpp>
 #include <tandem/settings.hpp>
 #include <utility>
@@ -39,18 +39,18 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::size_t parse_bytes(std::string_view text) {
   std::size_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, failed] = std::from_chars(text.data(), end, number);
+  std::string_view suffix = text;
+  const detail::number_kind kind = detail::take_number(suffix, number);
   std::size_t unit = 1;
-  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
   if (suffix == "K" || suffix == "k") unit = kilo;
   if (suffix == "M" || suffix == "m") unit = mega;
   if (suffix == "G" || suffix == "g") unit = giga;
-  if (failed != std::errc() || (unit == 1 && !suffix.empty())) {
+  if (kind == detail::number_kind::not_a_number || (unit == 1 && !suffix.empty())) {
     throw bad(text, "not a number of bytes",
               "write a number, or one with K, M or G (powers of 1024)");
   }
-  if (number > static_cast<std::size_t>(-1) / unit) throw bad(text, "exceeds the address space");
+  if (kind == detail::number_kind::too_large || number > static_cast<std::size_t>(-1) / unit)
+    throw bad(text, "exceeds the address space");
   return number * unit;
 }
 

@@ -269,8 +269,9 @@ void store_client::closed(const error& why) {
   wake_all();
 }
 
-void store_client::lost(const error& cause) {
+void store_client::lost(const error& reason) {
   if (failure_) return;
+  const error cause = reason_at(who_.rank, reason);
   failure_ = cause;
   if (stage_ != stage::running) {
     closed(cause);

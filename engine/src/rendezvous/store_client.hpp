@@ -79,7 +79,7 @@ class store_client final : public store_connection::observer,
   void answer(std::uint64_t id, store_reply reply);
   void wake_all();
   void closed(const error& why);
-  void lost(const error& cause);
+  void lost(const error& reason);
   error rank_0_lost_error(const std::string& how) const;
   error not_a_store_error(std::string_view received_text) const;
   error authentication_error(const trust::tls_session& session) const;

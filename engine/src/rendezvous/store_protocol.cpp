@@ -1,5 +1,7 @@
 #include "rendezvous/store_protocol.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <concepts>
@@ -320,6 +322,20 @@ std::optional<std::string_view> frame_splitter::next() {
   if (received.size() < frame_header_bytes + length) return {};
   begin_ += frame_header_bytes + length;
   return received.substr(frame_header_bytes, length);
+}
+
+error reason_at(int rank, const error& reported) {
+  const error_context& from = reported.context();
+  const bool is_given_up = from.peer == rank && from.rank >= 0 && from.rank != rank;
+  if (!is_given_up || reported.code() != errc::peer_lost) return reported;
+  error_context here = from;
+  here.rank = rank;
+  here.peer = from.rank;
+  here.detail = fmt::format("rank {} has given up this rank: {}", from.rank, from.detail);
+  here.advice =
+      "it was stopped or busy for longer than others wait (TANDEM_PEER_TIMEOUT_S), or its network "
+      "was cut; the job has ended on all ranks";
+  return error(reported.code(), std::move(here));
 }
 
 }  // namespace tandem::rendezvous

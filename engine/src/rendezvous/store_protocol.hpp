@@ -158,4 +158,8 @@ class frame_splitter {
   std::size_t begin_ = 0;
 };
 
+/// A reported reason as this rank sees it: where another rank has given up this one, the error
+/// names that rank, as this one still runs.
+error reason_at(int rank, const error& reported);
+
 }  // namespace tandem::rendezvous

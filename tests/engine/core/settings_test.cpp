@@ -142,6 +142,15 @@ TEST(Settings, InvalidValueIsExplainedAndIgnored) {
   EXPECT_NE(set_complaint("rail-streams", "17").find("outside 1 to 16 streams"), std::string::npos);
   EXPECT_NE(set_complaint("rail-streams", "x").find("not a number of streams"), std::string::npos);
   EXPECT_NE(set_complaint("log", "loud").find("choose debug"), std::string::npos);
+  // Too large for the type is too large, not no number.
+  EXPECT_NE(set_complaint("max-flows", "99999999999999999999").find("outside 1 to 1048576 flows"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("peer-timeout-s", "1e999").find("outside 0.001 to 604800 seconds"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("chunk-bytes", "99999999999999999999").find("exceeds the address space"),
+            std::string::npos);
+  EXPECT_NE(set_complaint("max-flows", "99999999999999999999x").find("not a number"),
+            std::string::npos);
   EXPECT_NE(set_complaint("insecure", "yes").find("neither 0 nor 1"), std::string::npos);
   settings s;
   error_text([&s] { s.set("chunk-bytes", "65M"); });

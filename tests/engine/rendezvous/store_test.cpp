@@ -176,6 +176,25 @@ TEST_P(store_test, first_report_reaches_every_rank) {
   }
 }
 
+TEST_P(store_test, rank_reported_as_lost_knows_by_whom) {
+  auto ranks = all(3);
+  std::vector<loss_record> each(3);
+  for (std::size_t rank = 0; rank < 3; ++rank) listen(*ranks[rank], each[rank]);
+  tandem::error_context c;
+  c.rank = 1;
+  c.peer = 2;
+  c.detail = "no traffic for 2 s";
+  c.advice = "its host is down";
+  ranks[1]->report(error(make_error_code(errc::peer_lost), c));
+  run_until([&] { return each[2].times > 0 && each[0].times > 0; });
+  EXPECT_TRUE(is(each[2].reason, errc::peer_lost,
+                 {"rank 2, peer rank 1", "rank 1 has given up this rank: no traffic for 2 s",
+                  "TANDEM_PEER_TIMEOUT_S"}));
+  EXPECT_EQ(std::string(each[2].reason->what()).find("its host is down"), std::string::npos);
+  EXPECT_TRUE(is(each[0].reason, errc::peer_lost, {"no traffic for 2 s", "its host is down"}));
+  EXPECT_EQ(each[0].reason->context().peer, 2);
+}
+
 TEST_P(store_test, leaving_is_no_loss) {
   auto ranks = all(4);
   std::vector<loss_record> each(4);

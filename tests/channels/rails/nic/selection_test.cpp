@@ -231,6 +231,10 @@ TEST(RailWords, ErrorsNameValidValues) {
   EXPECT_NE(error_text("2,3").find("a second number"), std::string::npos);
   EXPECT_NE(error_text("sixteenletters99").find("longer than"), std::string::npos);
   EXPECT_NE(error_text("fe80::1%lo").find("link-local"), std::string::npos);
+  EXPECT_NE(error_text("fe80::1").find("link-local"), std::string::npos);
+  EXPECT_NE(error_text("[fd00::9]").find("no interface has this address"), std::string::npos);
+  EXPECT_NE(error_text("[fd00::9]:29500").find("rails have no port"), std::string::npos);
+  EXPECT_NE(error_text("[fd00::9").find("unclosed bracket"), std::string::npos);
   EXPECT_NE(error_text("eth[01]").find("not an interface name"), std::string::npos);
 }
 

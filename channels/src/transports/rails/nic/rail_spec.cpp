@@ -56,12 +56,20 @@ rail_selector parse_selector(std::string_view selector) {
   const std::string_view bare = found.excludes ? selector.substr(1) : selector;
   if (bare.empty()) throw wrong(selector, "nothing after the ^");
   found.text = bare;
-  if (bare.find('%') != std::string_view::npos) {
-    throw wrong(selector, "link-local addresses cannot be rails");
-  }
   boost::system::error_code failure;
   const std::size_t slash = bare.find('/');
-  found.where = asio::ip::make_address(std::string(bare.substr(0, slash)), failure);
+  std::string_view address = bare.substr(0, slash);
+  if (address.starts_with('[')) {
+    const std::size_t close = address.find(']');
+    if (close == std::string_view::npos) throw wrong(selector, "an unclosed bracket");
+    if (address.substr(close + 1).starts_with(':')) throw wrong(selector, "rails have no port");
+    address = address.substr(1, address.size() - 2);
+  }
+  found.where = asio::ip::make_address(std::string(address), failure);
+  const bool is_link_local = !failure && found.where.is_v6() && found.where.to_v6().is_link_local();
+  if (is_link_local && slash == std::string_view::npos && !found.excludes) {
+    throw wrong(selector, "link-local addresses cannot be rails");
+  }
   if (slash != std::string_view::npos) {
     found.what = rail_selector::selector_kind::subnet;
     if (failure) throw wrong(selector, "not an address before the /");
