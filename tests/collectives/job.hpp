@@ -72,14 +72,15 @@ class job {
       });
     }
   }
-  /// Runs until all bodies have completed. False if some have not after 30 s, which is a hang.
-  bool finish() {
+  /// Runs until all bodies have completed but for so many. False if they have not after 30 s, which
+  /// is a hang.
+  bool finish(int still_running = 0) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     context.restart();
-    while (running > 0 && std::chrono::steady_clock::now() < deadline) {
+    while (running > still_running && std::chrono::steady_clock::now() < deadline) {
       if (context.run_one_until(deadline) == 0) break;
     }
-    return running == 0;
+    return running == still_running;
   }
   /// start() and finish(). The text of the first failure, "hangs", or empty.
   std::string run(const rank_body& body) {

@@ -169,6 +169,7 @@ TEST_F(IslandFailure, LostRankEndsRanksWaitingInTheLibrary) {
   const island_call c(collective::reduce_scatter, 37, data_type::float32);
   rig.jobs->start(
       [&](int r) { return r == 1 ? test::nothing() : test::check(rig.of(r), &rig.device(r), c); });
+  ASSERT_TRUE(rig.jobs->finish(3));
   rig.jobs->context.restart();
   rig.jobs->context.run_for(std::chrono::milliseconds(20));
   EXPECT_EQ(rig.jobs->running, 3);
