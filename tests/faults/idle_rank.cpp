@@ -1,6 +1,7 @@
 // One of two ranks whose connections are idle for a while: a message each way, nothing for IDLE_S,
-// and a message each way again.
-// usage: idle_rank CHANNEL IDLE_S
+// and a message each way again. With "busy", rank 1 blocks its event loop for that time, and rank 0
+// waits for its message.
+// usage: idle_rank CHANNEL IDLE_S [busy]
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <string>
 #include <tandem/tandem.hpp>
+#include <thread>
 #include <vector>
 
 namespace asio = boost::asio;
@@ -43,7 +45,7 @@ asio::awaitable<void> exchange(tandem::channel& with, int rank) {
   if (received.front() != 'b' - rank || received.back() != 'b' - rank) print_line("wrong bytes");
 }
 
-asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle) {
+asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle, bool is_busy) {
   const auto who = tandem::find_launch();
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
@@ -53,7 +55,8 @@ asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle) {
   co_await exchange(peer, who->rank);
   print_line("idle");
   asio::steady_timer timer(job->get_executor(), idle);
-  co_await timer.async_wait(asio::use_awaitable);
+  if (!is_busy) co_await timer.async_wait(asio::use_awaitable);
+  if (is_busy && who->rank == 1) std::this_thread::sleep_for(idle);
   co_await exchange(peer, who->rank);
   // The store has been idle, too; rank 0 leaves last.
   if (who->rank == 1) {
@@ -70,14 +73,18 @@ asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fmt::print(stderr, "usage: idle_rank CHANNEL IDLE_S\n");
+  const bool is_busy = argc == 4 && std::string(argv[3]) == "busy";
+  if (argc != 3 && !is_busy) {
+    fmt::print(stderr, "usage: idle_rank CHANNEL IDLE_S [busy]\n");
     return 2;
   }
+  tandem::set_log_sink(
+      [](const tandem::log_record& record) { print_line(fmt::format("log: {}", record.text)); },
+      tandem::log_level::warning);
   try {
     asio::io_context context(1);
     const auto idle = std::chrono::milliseconds(static_cast<int>(std::atof(argv[2]) * 1000));
-    asio::co_spawn(context, run(argv[1], idle), [](std::exception_ptr failure) {
+    asio::co_spawn(context, run(argv[1], idle, is_busy), [](std::exception_ptr failure) {
       if (failure) std::rethrow_exception(failure);
     });
     tandem::run(context);

@@ -227,8 +227,10 @@ device_direct_nics find_device_direct_nics(memory_kind kind, bool exports_dma_bu
 /// short message uses one rail; a long one is divided into chunks, and each rail takes the next
 /// chunk whenever it has capacity. When a rail fails, its undelivered chunks are sent over the
 /// others, and it is used again once it recovers; a rank is lost only when it is silent on every
-/// rail for `settings::peer_timeout`. Where the store has a `data_key`, every connection is
-/// authenticated with it and, with `settings::encrypt`, encrypted with keys derived from it.
+/// rail for `settings::peer_timeout`. A rank whose loop does not run is busy and not lost, as long
+/// as a thread of its fabric answers probes (UDP, at the TCP port numbers of the rails): a warning
+/// says for how long. Where the store has a `data_key`, every connection is authenticated with it
+/// and, with `settings::encrypt`, encrypted with keys derived from it.
 /// @par Errors as `tcp::make_fabric`; `errc::bad_option` where `settings::rails` matches no
 ///   interface.
 asio::awaitable<std::unique_ptr<fabric>> make_fabric(std::shared_ptr<store> meeting,

@@ -280,7 +280,9 @@ constexpr std::array<option, 34> table{{
      "a rail that is silent for this long, while another is not, fails over to the others",
      get_seconds<&settings::rail_timeout>, set_seconds<&settings::rail_timeout>},
     {"peer-timeout-s", "TANDEM_PEER_TIMEOUT_S", "s",
-     "a rank that is silent for this long on all rails is lost; its loop must not block for longer",
+     "a rank that is silent for this long on all rails, and whose process does not answer either, "
+     "is "
+     "lost",
      get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
     {"checksum", "TANDEM_CHECKSUM", "0, 1 or 2",
      "CRC32C of payloads: 0 none, 1 on TCP rails to other hosts, 2 on all rails",

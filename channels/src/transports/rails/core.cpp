@@ -203,6 +203,7 @@ void core::tick(time_point now) {
   const auto stalled = ticked_ ? now - *ticked_ - beat : time_point::duration::zero();
   if (stalled > 2 * beat) {
     received_at_ += stalled;
+    answered_at_ += stalled;
     for (lane_traffic& l : traffic_) l.received_at += stalled;
   }
   ticked_ = now;
@@ -219,7 +220,8 @@ void core::tick(time_point now) {
     if (silent >= bounds_.lost && now - received_at_ < bounds_.suspect()) lanes_.request_close(i);
   }
   const bool was_received = received_at_ != time_point{};
-  if (was_received && now - received_at_ >= bounds_.peer) peer_silent_ = true;
+  const time_point alive_at = std::max(received_at_, answered_at_);
+  if (was_received && now - alive_at >= bounds_.peer) peer_silent_ = true;
 }
 
 // RDMA writes of chunks into the peer's views.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -131,8 +132,19 @@ class core final : private protocol::remote_write_grants {
 
   /// Sends heartbeats and checks timeouts; to be called every `timeouts::heartbeat` / 2.
   void tick(time_point now);
-  /// Set by `tick`: nothing was received from the peer on any lane for `timeouts::peer`.
+  /// Set by `tick`: nothing was received from the peer on any lane for `timeouts::peer`, and its
+  /// process has not answered a probe for as long.
   bool peer_is_silent() const noexcept { return peer_silent_; }
+  /// Nothing was received for so long that the peer's process is to be probed.
+  bool wants_probe(time_point now) const noexcept {
+    return received_at_ != time_point{} && now - received_at_ >= bounds_.suspect();
+  }
+  /// The peer's process has answered: it runs, although its event loop may not.
+  void peer_answered(time_point at) noexcept { answered_at_ = std::max(answered_at_, at); }
+  /// For how long a peer whose process answers has sent nothing; zero: it is not busy.
+  time_point::duration peer_busy_for(time_point now) const noexcept {
+    return answered_at_ > received_at_ ? now - received_at_ : time_point::duration::zero();
+  }
 
   const send_window& sent() const noexcept { return send_window_; }
   const reassembly& received() const noexcept { return reassembly_; }
@@ -170,7 +182,7 @@ class core final : private protocol::remote_write_grants {
   lane_shares shares_;
   std::vector<lane_traffic> traffic_;  // by lane
   std::optional<time_point> ticked_;
-  time_point received_at_;
+  time_point received_at_, answered_at_;
   bool peer_silent_ = false;
   std::string why_;
 };

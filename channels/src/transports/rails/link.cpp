@@ -4,6 +4,7 @@
 
 #include <boost/asio/post.hpp>
 #include <tandem/detail/duration_text.hpp>
+#include <tandem/log.hpp>
 #include <utility>
 
 namespace tandem::rails {
@@ -16,12 +17,13 @@ constexpr std::chrono::seconds linger_limit{2};
 link::link(asio::any_io_executor executor, const protocol::limits& agreed, protocol::identity who,
            std::chrono::steady_clock::duration operation_timeout, std::size_t lanes,
            const timeouts& bounds, bool checksums)
-    : core_member{core(agreed, std::move(who), operation_timeout, lanes, bounds, checksums)},
+    : core_member{core(agreed, who, operation_timeout, lanes, bounds, checksums)},
       link_base(std::move(executor), "rails", core_.messages()),
       bounds_(bounds),
       lanes_(get_executor(), core_, *this, lanes),
       connector_(get_executor(), core_, lanes_, *this),
-      clock_(get_executor()) {
+      clock_(get_executor()),
+      peer_(who.peer) {
   core_.use_registrar(this);
   core_.messages().set_view_writer(this);
 }
@@ -124,10 +126,32 @@ void link::apply_core_state() {
   if (wants_lanes()) connector_.start();
 }
 
+/// A peer whose loop does not run sends no heartbeats, but its process answers probes.
+void link::check_liveness(core::time_point now) {
+  if (!monitor_) return;
+  monitor_->loop_runs(now);
+  if (core_.wants_probe(now)) monitor_->probe(peer_);
+  const std::optional<liveness::monitor::sighting> seen = monitor_->seen(peer_);
+  if (seen) core_.peer_answered(seen->at);
+  const auto busy_for = core_.peer_busy_for(now);
+  if (busy_for >= bounds_.peer && !reported_busy_) {
+    reported_busy_ = true;
+    log(log_level::warning, "rails",
+        fmt::format("rank {} is busy: its process runs, but its event loop has not for {}; waiting",
+                    peer_, detail::to_text(busy_for)));
+  }
+  if (busy_for == core::time_point::duration::zero() && reported_busy_) {
+    reported_busy_ = false;
+    log(log_level::info, "rails", fmt::format("the event loop of rank {} runs again", peer_));
+  }
+}
+
 /// Sends heartbeats and checks timeouts, after reading what has arrived.
 void link::tick() {
   lanes_.read_all();
-  core_.tick(std::chrono::steady_clock::now());
+  const core::time_point now = std::chrono::steady_clock::now();
+  check_liveness(now);
+  core_.tick(now);
   if (core_.peer_is_silent()) {
     peer_lost(fmt::format("no traffic on any rail for {}", detail::to_text(bounds_.peer)),
               "its host is down or stopped, or a firewall or a cut network drops packets (all, or "

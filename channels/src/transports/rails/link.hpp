@@ -12,6 +12,7 @@
 #include "transports/rails/device_copier.hpp"
 #include "transports/rails/lane_connector.hpp"
 #include "transports/rails/lane_set.hpp"
+#include "transports/rails/liveness/monitor.hpp"
 #include "transports/rails/nic/lane_connection.hpp"
 #include "transports/rails/nic/nic.hpp"
 #include "transports/rails/registration_cache.hpp"
@@ -41,6 +42,9 @@ class link final : private core_member,
   /// epoch is older itself.
   bool attach(std::uint16_t lane, std::uint32_t epoch, std::unique_ptr<lane_connection> over,
               std::string name);
+
+  /// Probes a silent peer by this. To be called before `run`.
+  void use_monitor(std::shared_ptr<liveness::monitor> by) { monitor_ = std::move(by); }
 
   bool start(operation& op);
   const core& state() const noexcept { return core_; }
@@ -75,6 +79,7 @@ class link final : private core_member,
   void after_event() override;
   void apply_core_state();
   void tick();
+  void check_liveness(core::time_point now);
   void complete_soon() override { link_base::complete_soon(); }
   void broken(const std::string& why) override { protocol_violation(why); }
   void stop(const error& reason, bool notify_peer) override;
@@ -93,6 +98,9 @@ class link final : private core_member,
   lane_set lanes_;
   lane_connector connector_;
   asio::steady_timer clock_;
+  std::shared_ptr<liveness::monitor> monitor_;
+  const int peer_;
+  bool reported_busy_ = false;
   std::optional<core::time_point> lingers_until_;
   bool finished_ = false;  // no connection any more
 };

@@ -51,6 +51,7 @@ asio::awaitable<void> mesh::open() {
   require_rails(nics_, chosen);
   rdma_.find(nics_, chosen.rails, options());
   reserve_for(chosen.rails);
+  monitor_ = std::make_shared<liveness::monitor>(rank(), size(), key());
   for (const rail_end& end : chosen.rails) open_rail(end);
   watch_store();
   watch_ = std::make_unique<carrier_watch>(get_executor(), [weak = weak_from_this()](int index) {
@@ -68,6 +69,7 @@ std::string mesh::name_over_rdma(std::size_t rail, const asio::ip::address& peer
 void mesh::ended() noexcept {
   watch_.reset();
   rdma_.close();
+  monitor_.reset();
 }
 
 asio::awaitable<mesh::routes> mesh::find_routes(int peer) {
@@ -165,6 +167,7 @@ error mesh::no_rail_to(int peer, const detail::connect_tries& tries) const {
 asio::awaitable<void> mesh::connect_peer(int peer) {
   routes found = co_await find_routes(peer);
   const auto all = std::make_shared<const routes>(std::move(found));
+  use_for_probes(peer, *all);
   const auto give_up = std::chrono::steady_clock::now() + options().meet_timeout;
   detail::connect_tries tries;
   for (std::size_t attempt = 0; wants(peer); ++attempt) {
@@ -220,6 +223,7 @@ asio::awaitable<void> mesh::learn_routes(int peer) {
   const auto self = shared_from_this();
   try {
     peer_routes_[static_cast<std::size_t>(peer)] = co_await find_routes(peer);
+    use_for_probes(peer, peer_routes_[static_cast<std::size_t>(peer)]);
   } catch (const std::exception& e) {
     log(log_level::debug, "rails", describe(e));  // a lost peer is then detected by timeout
   }
@@ -328,6 +332,10 @@ std::shared_ptr<link> mesh::make_link(int peer, const protocol::limits& remote, 
                              protocol::identity{rank(), peer, fmt::format("{} lanes", lanes)},
                              options().operation_timeout, lanes, bounds_of(options()), guards);
   links_[static_cast<std::size_t>(peer)] = made;
+  if (monitor_) {
+    monitor_->start();
+    made->use_monitor(monitor_);
+  }
   made->on_lost(lost_handler());
   made->on_silent(silent_handler());
   install(peer, std::make_unique<transport::channel_handle<link>>(made));

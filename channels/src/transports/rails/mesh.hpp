@@ -48,6 +48,8 @@ class mesh final : public transport::fabric_base {
                                          transport::hello remote, std::shared_ptr<link> over);
   void ended() noexcept override;
   void carrier_lost(int index);
+  /// Probes of the peer take the TCP routes.
+  void use_for_probes(int peer, const routes& all);
 
   static constexpr std::size_t max_lanes = 64;  // to one peer
 
@@ -81,6 +83,7 @@ class mesh final : public transport::fabric_base {
   std::vector<std::shared_ptr<link>> links_;  // by peer
   std::vector<routes> peer_routes_;           // by peer, of those that connect to us
   rdma_lanes rdma_;
+  std::shared_ptr<liveness::monitor> monitor_;
   std::unique_ptr<carrier_watch> watch_;
   bool warned_of_egress_ = false;
   std::string rdma_failure_;  // logged last

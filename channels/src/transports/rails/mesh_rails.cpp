@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <tandem/log.hpp>
 
 #include "transports/rails/mesh.hpp"
 
@@ -6,10 +9,10 @@ namespace tandem::rails {
 
 /// Reserves descriptors for all lanes if every rail reaches each peer, and for the carrier watch.
 void mesh::reserve_for(const std::vector<rail_end>& rails) const {
-  std::size_t acceptors = 1, lanes = 0;
+  std::size_t acceptors = 2, lanes = 0;
   for (std::size_t i = 0; i < rails.size(); ++i) {
     const std::size_t kinds = rdma_.has(i) ? 2 : 1;
-    acceptors += kinds * rails[i].addresses.size();
+    acceptors += (kinds + 1) * rails[i].addresses.size();  // and a socket for probes
     lanes += options().rail_streams + kinds - 1;
   }
   reserve(acceptors, std::min(lanes, max_lanes));
@@ -36,6 +39,13 @@ void mesh::open_rail(const rail_end& end) {
         accept_with([](mesh& self, sealed::connection over, const transport::hello& remote) {
           self.accept_tcp_peer(std::move(over), remote);
         }));
+    if (!monitor_->listen(at.where, opened.port)) {
+      log(log_level::info, "rails",
+          fmt::format(
+              "{} port {} is not available over UDP: if this rank's loop is busy for longer "
+              "than the peer timeout, others count it as lost",
+              address, opened.port));
+    }
     if (rdma_.has(number)) {
       opened.rdma_port = listen_over_tcp(address, for_setting_up(),
                                          accept_with([number](mesh& self, sealed::connection over,
@@ -52,6 +62,16 @@ settings mesh::for_setting_up() const {
   settings sealing = options();
   sealing.encrypt = !key().empty();
   return sealing;
+}
+
+void mesh::use_for_probes(int peer, const routes& all) {
+  std::vector<liveness::monitor::route> probed;
+  for (const route& each : all) {
+    liveness::monitor::route found{each.from, {each.to.address(), each.to.port()}};
+    const bool is_new = std::ranges::find(probed, found) == probed.end();
+    if (!each.rdma && is_new) probed.push_back(std::move(found));
+  }
+  if (monitor_) monitor_->set_routes(peer, std::move(probed));
 }
 
 /// The connecting side finds out when the link is up again.
