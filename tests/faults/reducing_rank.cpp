@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 namespace {
 
 /// Around the lengths at which plans change; of floats that round in every sum.
-constexpr std::size_t lengths[] = {1, 300, 1000, 4000, 20'000, 70'000, 200'000, 600'000, 2'000'000};
+constexpr std::size_t lengths[] = {1, 300, 1000, 4000, 20'000, 70'000, 200'000, 300'000, 1'100'000};
 
 asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
                                                       std::shared_ptr<tandem::store> rendezvous,
