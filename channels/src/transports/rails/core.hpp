@@ -139,8 +139,16 @@ class core final : private protocol::remote_write_grants {
   bool wants_probe(time_point now) const noexcept {
     return received_at_ != time_point{} && now - received_at_ >= bounds_.suspect();
   }
-  /// The peer's process has answered: it runs, although its event loop may not.
-  void peer_answered(time_point at) noexcept { answered_at_ = std::max(answered_at_, at); }
+  /// The peer's process has answered that its event loop has not run for so long. If the loop runs
+  /// and nothing arrives, the network is at fault: then the answer is no sign of life.
+  void peer_answered(time_point at, time_point::duration loop_idle) noexcept {
+    time_point& last = loop_idle >= bounds_.suspect() ? answered_at_ : loop_ran_at_;
+    last = std::max(last, at);
+  }
+  /// The peer's loop runs, by an answer within the last `timeouts::peer`, but nothing arrives.
+  bool peer_loop_runs(time_point now) const noexcept {
+    return loop_ran_at_ > received_at_ && now - loop_ran_at_ < bounds_.peer;
+  }
   /// For how long a peer whose process answers has sent nothing; zero: it is not busy.
   time_point::duration peer_busy_for(time_point now) const noexcept {
     return answered_at_ > received_at_ ? now - received_at_ : time_point::duration::zero();
@@ -182,7 +190,7 @@ class core final : private protocol::remote_write_grants {
   lane_shares shares_;
   std::vector<lane_traffic> traffic_;  // by lane
   std::optional<time_point> ticked_;
-  time_point received_at_, answered_at_;
+  time_point received_at_, answered_at_, loop_ran_at_;
   bool peer_silent_ = false;
   std::string why_;
 };

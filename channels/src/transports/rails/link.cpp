@@ -132,7 +132,7 @@ void link::check_liveness(core::time_point now) {
   monitor_->loop_runs(now);
   if (core_.wants_probe(now)) monitor_->probe(peer_);
   const std::optional<liveness::monitor::sighting> seen = monitor_->seen(peer_);
-  if (seen) core_.peer_answered(seen->at);
+  if (seen) core_.peer_answered(seen->at, seen->busy_for);
   const auto busy_for = core_.peer_busy_for(now);
   if (busy_for >= bounds_.peer && !reported_busy_) {
     reported_busy_ = true;
@@ -152,7 +152,14 @@ void link::tick() {
   const core::time_point now = std::chrono::steady_clock::now();
   check_liveness(now);
   core_.tick(now);
-  if (core_.peer_is_silent()) {
+  if (core_.peer_is_silent() && core_.peer_loop_runs(now)) {
+    peer_lost(
+        fmt::format("no traffic on any rail for {}, although it runs and answers small packets",
+                    detail::to_text(bounds_.peer)),
+        "probably packets above the MTU of a link on the way are lost: give all interfaces and "
+        "switches on the way the same MTU; or a firewall drops TCP; ",
+        true);
+  } else if (core_.peer_is_silent()) {
     peer_lost(fmt::format("no traffic on any rail for {}", detail::to_text(bounds_.peer)),
               "its host is down or stopped, or a firewall or a cut network drops packets (all, or "
               "those above the MTU of a link on the way); ",

@@ -155,7 +155,7 @@ TEST_F(Silence, LosesAPeerThatDoesNotAnswer) {
 TEST_F(Silence, KeepsAPeerWhoseProcessAnswers) {
   for (int i = 0; i < 600; ++i) {
     pass(100ms);
-    core_.peer_answered(now_);
+    core_.peer_answered(now_, 1s);
     ASSERT_FALSE(core_.peer_is_silent());
     ASSERT_TRUE(core_.is_live(0)) << "its lanes stay";
     ASSERT_FALSE(core_.must_close(0));
@@ -167,9 +167,22 @@ TEST_F(Silence, KeepsAPeerWhoseProcessAnswers) {
   EXPECT_TRUE(core_.peer_is_silent()) << "it answers no longer";
 }
 
+/// Its loop runs, and yet nothing arrives: the network loses what it sends.
+TEST_F(Silence, LosesAPeerWhoseLoopRuns) {
+  for (int i = 0; i < 19; ++i) {
+    pass(100ms);
+    core_.peer_answered(now_, 50ms);
+    ASSERT_FALSE(core_.peer_is_silent());
+    EXPECT_EQ(core_.peer_busy_for(now_), 0s);
+  }
+  pass(100ms);
+  EXPECT_TRUE(core_.peer_is_silent());
+  EXPECT_TRUE(core_.peer_loop_runs(now_));
+}
+
 TEST_F(Silence, EndsWithTheNextMessage) {
   pass(1500ms);
-  core_.peer_answered(now_);
+  core_.peer_answered(now_, 1s);
   EXPECT_GT(core_.peer_busy_for(now_), 1s);
   pass(100ms);
   core_.on_receive(0, now_);
