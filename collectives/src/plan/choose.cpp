@@ -93,10 +93,15 @@ void add_rules(std::vector<plan_rule>& rules, collective what, const detail::lay
     return;
   }
   // The order of a reduction must not follow from what was measured in this run.
-  const bool is_fixed = known.probed && options.reproducible;
-  const facts fixed = is_fixed ? detail::nominal(known) : known;
-  const std::vector<candidate> in_general =
-      candidates_of(what, where, longest, fixed.has_board && !fixed.on_devices);
+  const bool combines = what == collective::all_reduce || what == collective::reduce ||
+                        what == collective::reduce_scatter;
+  const bool is_fixed = combines && known.probed && options.reproducible;
+  facts fixed;
+  std::vector<candidate> in_general;
+  if (is_fixed) {
+    fixed = detail::nominal(known);
+    in_general = candidates_of(what, where, longest, fixed.has_board && !fixed.on_devices);
+  }
   const candidate* kept = nullptr;
   const candidate* usual = nullptr;
   for (std::size_t bytes = min_bytes; bytes <= max_bytes; bytes *= 2) {
