@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "cli/job_fabric.hpp"
+
 namespace asio = boost::asio;
 
 namespace {
@@ -24,14 +26,6 @@ namespace {
 void print_line(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
-}
-
-asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
-                                                      std::shared_ptr<tandem::store> rendezvous,
-                                                      tandem::settings options) {
-  if (kind == "rails") return tandem::rails::make_fabric(std::move(rendezvous), std::move(options));
-  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(rendezvous), std::move(options));
-  return tandem::tcp::make_fabric(std::move(rendezvous), std::move(options));
 }
 
 asio::awaitable<void> exchange(tandem::channel& with, int rank) {
@@ -50,7 +44,7 @@ asio::awaitable<void> run(std::string kind, std::chrono::milliseconds idle, bool
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
   const auto rendezvous = co_await tandem::store::meet(*who, options);
-  const auto job = co_await make(std::move(kind), rendezvous, options);
+  const auto job = co_await tandem::cli::make_fabric(std::move(kind), rendezvous, options);
   tandem::channel& peer = co_await job->to(1 - who->rank);
   co_await exchange(peer, who->rank);
   print_line("idle");

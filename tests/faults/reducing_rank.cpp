@@ -12,20 +12,14 @@
 #include <tandem/tandem.hpp>
 #include <vector>
 
+#include "cli/job_fabric.hpp"
+
 namespace asio = boost::asio;
 
 namespace {
 
 /// Around the lengths at which plans change; of floats that round in every sum.
 constexpr std::size_t lengths[] = {1, 300, 1000, 4000, 20'000, 70'000, 200'000, 300'000, 1'100'000};
-
-asio::awaitable<std::unique_ptr<tandem::fabric>> make(std::string kind,
-                                                      std::shared_ptr<tandem::store> rendezvous,
-                                                      tandem::settings options) {
-  if (kind == "rails") return tandem::rails::make_fabric(std::move(rendezvous), std::move(options));
-  if (kind == "mixed") return tandem::mixed::make_fabric(std::move(rendezvous), std::move(options));
-  return tandem::tcp::make_fabric(std::move(rendezvous), std::move(options));
-}
 
 std::vector<float> data_of(int rank, std::size_t count) {
   std::mt19937 random(static_cast<unsigned>(1000 * rank) + static_cast<unsigned>(count));
@@ -64,7 +58,7 @@ asio::awaitable<void> run(std::string kind) {
   if (!who) throw tandem::error(tandem::errc::bad_input, "no launcher started this");
   const auto options = tandem::settings::from_environment();
   const auto rendezvous = co_await tandem::store::meet(*who, options);
-  const auto job = co_await make(std::move(kind), rendezvous, options);
+  const auto job = co_await tandem::cli::make_fabric(std::move(kind), rendezvous, options);
   tandem::communicator all = co_await tandem::make_communicator(*job, options);
   std::vector<std::uint32_t> checksums;
   for (const std::size_t count : lengths) co_await reduce_all(all, count, checksums);

@@ -281,8 +281,7 @@ constexpr std::array<option, 34> table{{
      get_seconds<&settings::rail_timeout>, set_seconds<&settings::rail_timeout>},
     {"peer-timeout-s", "TANDEM_PEER_TIMEOUT_S", "s",
      "a rank that is silent for this long on all rails, and whose process does not answer either, "
-     "is "
-     "lost",
+     "is lost",
      get_seconds<&settings::peer_timeout>, set_seconds<&settings::peer_timeout>},
     {"checksum", "TANDEM_CHECKSUM", "0, 1 or 2",
      "CRC32C of payloads: 0 none, 1 on TCP rails to other hosts, 2 on all rails",
@@ -339,8 +338,7 @@ constexpr std::array<option, 34> table{{
      get_file<&settings::profile>, set_file<&settings::profile>},
     {"reproducible", "TANDEM_REPRODUCIBLE", "0 or 1",
      "1: reductions combine in an order that does not follow from what ranks measure at startup, "
-     "so "
-     "every run gives the same bits; 0: in the order measured to be the fastest",
+     "so every run gives the same bits; 0: in the order measured to be the fastest",
      get_flag<&settings::reproducible>, set_flag<&settings::reproducible>},
     {"host", "TANDEM_HOST", "words",
      "name of this host, for the plan and for mixed: the same on all ranks of a host",
