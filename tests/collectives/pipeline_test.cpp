@@ -158,8 +158,9 @@ class threaded_stage final : public integer_stage {
 };
 
 TEST(Pipeline, TransfersOverlapWithComputation) {
-  asio::thread_pool pool(2);
   job ranks(3, small_pieces());
+  // Joined before the event loop ends: its threads hold work of that loop until they have posted.
+  asio::thread_pool pool(2);
   std::vector<std::unique_ptr<threaded_stage>> all;
   const pipeline_schedule schedule = one_f_one_b(3, 20);
   for (int r = 0; r < 3; ++r) all.push_back(std::make_unique<threaded_stage>(pool, r, schedule));
