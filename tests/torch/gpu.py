@@ -56,6 +56,11 @@ def calls(rank, ranks, gpu):
         half = full(rank).bfloat16()
         dist.all_reduce(half, op=dist.ReduceOp.AVG)
         assert torch.equal(half.float(), full(total / ranks))
+        for kind in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            for value in (torch.finfo(kind).max, -torch.finfo(kind).max):
+                greatest = torch.full((1000,), value, dtype=kind, device=gpu)
+                dist.all_reduce(greatest, op=dist.ReduceOp.AVG)
+                assert torch.isfinite(greatest).all(), f"{kind}: an average of {value} is {greatest[0]}"
         on_host = torch.ones(3)
         dist.all_reduce(on_host)
         assert on_host.sum() == 3 * ranks

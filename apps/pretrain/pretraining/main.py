@@ -1,7 +1,9 @@
 """Starts the ranks, or is one of them."""
 
 import contextlib
+import faulthandler
 import os
+import signal
 import sys
 import time
 
@@ -50,6 +52,7 @@ def start(script, ranks):
 
 
 def run_rank(options, plan):
+    faulthandler.register(signal.SIGUSR1)  # where its threads are, for a job that does not go on
     for name, value in ON_GPUS.items():
         os.environ.setdefault(name, value)
     if options.stream_waits:  # a kernel is loaded when all streams are idle

@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 from . import configs, data
-from .links import Pipes
+from .links import LooseEnds, Pipes
 from .model import Stage, TensorPart
 from .record import Record
 from .runner import Runner
@@ -34,18 +34,13 @@ class Trainer:
             self._warm_up()
 
     def _warm_up(self):
-        """Loads and compiles kernels before there are messages: CUDA waits for all streams then, also for those that wait for
-        a peer."""
-        options, device = self.options, self.job.device
-        shape = options.micro_batch, options.sequence
-        for stage in self.stages:
-            tokens = torch.zeros(shape, dtype=torch.long, device=device)
-            for is_deferred in (False, True):  # the first product is stored, the second added
-                stage.gradients.is_deferred = is_deferred
-                hidden = torch.zeros(*shape, stage.hidden, dtype=self.kind, device=device, requires_grad=True)
-                outputs = stage(tokens if stage.is_first else hidden, tokens if stage.is_last else None)
-                torch.autograd.backward(outputs, torch.zeros_like(outputs))
-                stage.gradients.run(stage.gradients.take())
+        """A step on zeros without messages: CUDA loads a kernel, and kernels are compiled, on first use, when all streams are
+        idle, and streams may wait for a peer that waits for this rank."""
+        options, plan = self.options, self.plan
+        shape = options.micro_batch, options.sequence, plan.members["hidden_size"]
+        ends = LooseEnds(plan.schedule, self.position, shape, self.kind, self.job.device)
+        tokens = torch.zeros(plan.micro_batches, options.micro_batch, options.sequence + 1, dtype=torch.long)
+        Runner(self.stages, plan.schedule, self.position, ends, Record(self.job.device)).step(tokens.to(self.job.device))
         for parameter in self.parameters:
             parameter.grad = None
         if self.job.is_on_gpu:
