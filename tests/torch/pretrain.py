@@ -2,7 +2,7 @@
 """apps/pretrain on processors, with tiny models: the same losses for each link and schedule, every layout, checkpoints that go on
 with the same bits, a rank that is killed, damaged files, output that is lost, and bad input.
 
-usage: pretrain.py [NAME...]
+usage: pretrain.py [NAME...]     (PRETRAIN_TEST_OPTIONS: more options of each run, for GPUs: "--deterministic 1")
 """
 
 import importlib.util
@@ -21,7 +21,8 @@ PRETRAIN = HERE.parents[1] / "apps" / "pretrain" / "pretrain"
 ENDS_WITHIN_S = 2
 TEXT = str(HERE.parents[1] / "README.md")
 # A learning rate at which a wrong gradient shows after two steps.
-TINY = f"--model llama-tiny --type float32 --sequence 48 --batch 4 --steps 3 --learning-rate 0.01 --warmup 1 --data {TEXT}"
+TINY = f"--model llama-tiny --type float32 --sequence 48 --batch 4 --steps 3 --learning-rate 0.01 --warmup 1 --data {TEXT} "
+TINY += os.environ.get("PRETRAIN_TEST_OPTIONS", "--devices cpu")
 SCHEDULES = ("gpipe", "one_f_one_b", "interleaved", "zb_h1", "zb_v", "v_uneven", "interleaved --chunks 1")
 
 
@@ -66,7 +67,7 @@ def same_losses():
             TINY + " --link gloo --layers 1,3 --recompute 1",
             TINY.replace("llama", "qwen2") + " --data random", TINY + " --clip 0.5", TINY.replace("float32", "bfloat16"),
             TINY.replace("float32", "bfloat16") + " --master float32",
-            TINY + " --compare gloo,tandem-direct,tandem-forwarding --rounds 1"]
+            TINY + " --compare gloo,gloo:ahead=0,tandem-direct,tandem-forwarding:ahead=5 --rounds 1"]
         wanted = [alone[0]] * (len(SCHEDULES) + 1) + [qwen[0], clipped[0], narrow[0], master[0], alone[0]]
         layouts = ["pipeline=1,data=2", "tensor=2"]
         found = losses_of(2, two + [f"{TINY} --layout {text}" for text in layouts], folder)
@@ -144,6 +145,7 @@ def bad_input():
             ("--ranks 2 --layout pipelines=2", "write pipeline=2,data=1,tensor=1"),
             ("--ranks 3 --layout tensor=3", "cannot be divided by tensor=3"),
             ("--ranks 2 --devices cpu --link nccl", "choose tandem or gloo for processors"),
+            ("--ranks 2 --link gloo:ahead=some", "ahead is a number of receives"),
             ("--link carrier-pigeon", "no such link; choose tandem"),
             ("--model llama-9b", "no such model; choose llama-8b"),
             ("--model /nosuch/config.json", "cannot be read"),

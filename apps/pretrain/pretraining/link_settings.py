@@ -1,10 +1,12 @@
-"""The links by name: a back-end of torch.distributed, and Tandem's settings that choose how device memory travels."""
+"""The links by name: a back-end of torch.distributed, Tandem's settings that choose how device memory travels, and how many
+receives are posted ahead."""
 
 import contextlib
 import os
 
 from . import BadInput
 
+AHEAD = {"nccl": 0}  # a receive of NCCL is a kernel that takes multiprocessors until its message has come
 LINKS = {
     "tandem": ("tandem", {}),
     "tandem-direct": ("tandem", {"TANDEM_VENDOR_LIBRARY": "0", "TANDEM_PEER_COPIES": "1", "TANDEM_GPUDIRECT": "1"}),
@@ -22,10 +24,20 @@ def parse(link):
     backend, settings = LINKS[name]
     for item in given:
         setting, is_set, value = item.partition("=")
+        if setting == "ahead":
+            if not value.isdecimal():
+                raise BadInput(f"--link {link}: ahead is a number of receives; write nccl:ahead=1")
+            continue
         if backend != "tandem" or not is_set or not setting or not value:
             raise BadInput(f"--link {link}: {item} is no setting of Tandem; write tandem-forwarding:shared-staging=0")
         settings = settings | {f"TANDEM_{setting.upper().replace('-', '_')}": value}
     return backend, settings
+
+
+def ahead_of(link):
+    """Receives of each direction that are posted before they are needed."""
+    return next((int(item.removeprefix("ahead=")) for item in link.split(":")[1:] if item.startswith("ahead=")),
+                AHEAD.get(backend_of(link), 2))
 
 
 def backend_of(link):

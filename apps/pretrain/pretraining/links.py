@@ -8,8 +8,7 @@ import torch
 import torch.distributed as dist
 from tandem.pipelines import BACKWARD, BACKWARD_INPUT, FORWARD
 
-AHEAD = 2  # receives of each direction that are posted before they are needed
-
+from . import link_settings
 
 class Outgoing:
     """One direction between two stages. Tensors are kept until they are sent."""
@@ -40,21 +39,23 @@ class Outgoing:
 
 
 class Incoming:
-    """Receives in the order in which the peer sends, which `order` lists."""
+    """Receives in the order in which the peer sends, which `order` lists; `ahead` of them before they are needed."""
 
-    def __init__(self, group, peer, shape, kind, device):
-        self.group, self.peer = group, peer
+    def __init__(self, group, peer, shape, kind, device, ahead):
+        self.group, self.peer, self._ahead = group, peer, ahead
         self._new = lambda: torch.empty(shape, dtype=kind, device=device)
         self.last = None
 
     def start(self, order):
         self._order, self._posted = collections.deque(order), {}
-        for _ in range(AHEAD):
+        self._post_ahead()
+
+    def _post_ahead(self):
+        while self._order and len(self._posted) < self._ahead:
             self._post()
 
     def _post(self):
-        if self._order:
-            self._posted[self._order.popleft()] = self._receive()
+        self._posted[self._order.popleft()] = self._receive()
 
     def _receive(self):
         into = self._new()
@@ -64,7 +65,7 @@ class Incoming:
         while micro_batch not in self._posted:
             self._post()
         found = self._wait(*self._posted.pop(micro_batch))
-        self._post()
+        self._post_ahead()
         return found
 
     def _wait(self, work, tensor):
@@ -109,8 +110,8 @@ class StagedOutgoing(Outgoing):
 
 
 class StagedIncoming(Incoming):
-    def __init__(self, group, peer, shape, kind, device):
-        super().__init__(group, peer, shape, kind, device)
+    def __init__(self, group, peer, shape, kind, device, ahead):
+        super().__init__(group, peer, shape, kind, device, ahead)
         self._pinned = torch.empty(shape, dtype=kind, pin_memory=True)
         self._stream, self._thread = torch.cuda.Stream(device), concurrent.futures.ThreadPoolExecutor(1)
 
@@ -183,9 +184,10 @@ class Pipes:
                     for direction, (source, target) in (("activations", ends), ("gradients", ends[::-1])):
                         group = job.new_group(sorted(ends), backend, link)
                         if job.rank in ends:
-                            self._add((direction, boundary), group, source, target, backend, job, shape, kind)
+                            self._add((direction, boundary), group, source, target, backend, job, shape, kind,
+                                      link_settings.ahead_of(link))
 
-    def _add(self, key, group, source, target, backend, job, shape, kind):
+    def _add(self, key, group, source, target, backend, job, shape, kind, ahead):
         self.carriers[key] = backend
         is_staged = backend == "gloo" and job.device.type == "cuda"
         near = torch.device("cpu") if is_staged else job.device
@@ -194,7 +196,7 @@ class Pipes:
                                   else Outgoing(group, target))
             self._first(dist.isend(torch.zeros(shape, dtype=kind, device=near), target, group=group))
         else:
-            self.incoming[key] = (StagedIncoming if is_staged else Incoming)(group, source, shape, kind, job.device)
+            self.incoming[key] = (StagedIncoming if is_staged else Incoming)(group, source, shape, kind, job.device, ahead)
             self._first(dist.irecv(torch.zeros(shape, dtype=kind, device=near), source, group=group))
 
     @staticmethod
