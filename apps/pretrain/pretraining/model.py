@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 from .linear import Entered, Left, Linear, WeightGradients
 from .loss import cross_entropy
 
+DRAWN_ON_PROCESSORS = 1024  # models of at most this width begin with the same values on every device
 SPLIT_OUTPUTS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
 SPLIT_INPUTS = ("o_proj", "down_proj")
 
@@ -81,7 +82,9 @@ class Stage(nn.Module):
             self._fill(self.head, 2 + self._config.num_hidden_layers)
 
     def _fill(self, module, number):
-        random = torch.Generator(self._device).manual_seed(self._seed * 100_003 + number)
+        # Each kind of device has numbers of its own; a processor takes too long for a large model.
+        drawn_on = self._device if self._config.hidden_size > DRAWN_ON_PROCESSORS else torch.device("cpu")
+        random = torch.Generator(drawn_on).manual_seed(self._seed * 100_003 + number)
         for name, parameter in list(module.named_parameters()):
             shape, dimension = getattr(parameter, "whole_shape", parameter.shape), getattr(parameter, "cut_dimension", None)
             if name.endswith("bias"):
@@ -89,7 +92,8 @@ class Stage(nn.Module):
             elif len(shape) == 1:
                 values = torch.ones(shape, device=self._device)
             else:
-                values = torch.empty(shape, device=self._device).normal_(0, self._config.initializer_range, generator=random)
+                values = torch.empty(shape, device=drawn_on).normal_(0, self._config.initializer_range, generator=random)
+                values = values.to(self._device)
             if dimension is not None:
                 values = values.chunk(self.part.count, dimension)[self.part.index]
             if parameter.is_meta:

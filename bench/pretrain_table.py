@@ -1,0 +1,56 @@
+"""Tables of the results of bench/pretrain."""
+
+import tables
+
+MODELS = {"llama-8b": "LLaMA-8B", "qwen2-7b": "Qwen2-7B", "llama-1b": "LLaMA of 1.1 B"}
+SCHEDULES = {"one_f_one_b": "1F1B", "zb_h1": "ZB-H1", "zb_v": "ZB-V", "v_uneven": "uneven V"}
+LINKS = {"nccl": "NCCL", "tandem-direct": "Tandem, device to device", "tandem-forwarding": "Tandem, shared pinned memory",
+         "tandem-forwarding:shared-staging=0": "Tandem, host memory", "gloo": "gloo, staged by the program"}
+
+
+def timed(records):
+    return [r for r in records if not r["deterministic"]]
+
+
+def pretrain(records, _ranks=2):
+    """TFLOP/s of each model, length and schedule over each link, and its part of NCCL's in 1F1B with that model and length."""
+    rows = [["model", "tokens", "schedule", "link", "TFLOP/s per GPU", "lowest to highest", "of NCCL", "step, s", "GiB a GPU"]]
+    reference = None
+    for r in timed(records):
+        if r["link"] == "nccl":
+            reference = r
+        rows.append([MODELS[r["model"]], str(r["sequence"]), SCHEDULES[r["schedule"]], LINKS[r["link"]], f"{r['tflops_per_gpu']:.1f}",
+                     f"{r['lowest']:.1f} to {r['highest']:.1f}", f"{r['tflops_per_gpu'] / reference['tflops_per_gpu']:.3f}",
+                     tables.number(r["seconds"]), f"{r['memory_bytes'] / 2**30:.2f}"])
+    return rows
+
+
+def short(records, _ranks=2):
+    """4096 tokens only: a row for each link, a column for each model, and the best schedule."""
+    own = [r for r in timed(records) if r["sequence"] == 4096]
+    models = list(dict.fromkeys(r["model"] for r in own))
+    rates, references = {}, {}
+    for r in own:
+        key = LINKS[r["link"]] if r["schedule"] == "one_f_one_b" else f"{LINKS[r['link']]}, {SCHEDULES[r['schedule']]}"
+        if r["link"] == "nccl":
+            references[r["model"]] = r["tflops_per_gpu"]
+        rates.setdefault(key, {}).setdefault(r["model"], (r["tflops_per_gpu"], r["tflops_per_gpu"] / references[r["model"]]))
+    best = max((key for key in rates if key.split(", ")[-1] in SCHEDULES.values()), key=lambda key: rates[key]["llama-8b"][0])
+    rows = [["pipeline of two GPUs, TFLOP/s per GPU and part of NCCL's", *(MODELS[m] for m in models)]]
+    for key, of in rates.items():
+        if key in LINKS.values() or key == best:
+            rows.append([key, *(f"{of[m][0]:.1f} ({of[m][1]:.3f})" if m in of else "not measured" for m in models)])
+    return rows
+
+
+def bits(records, _ranks=2):
+    """Losses with deterministic kernels."""
+    rows = [["model", "data", "steps", "link", "losses"]]
+    for r in records:
+        if r["deterministic"]:
+            rows.append([MODELS[r["model"]], r["data"], str(r["steps"]), LINKS[r["link"]],
+                         "same bits in every step" if r["same_bits"] else "differ"])
+    return rows
+
+
+TABLES = {"pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain", 2, short), "pretrain-bits": ("pretrain", 2, bits)}
