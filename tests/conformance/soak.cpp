@@ -5,12 +5,13 @@
 #include <random>
 
 #include "support/channel_case.hpp"
+#include "support/sanitized.hpp"
 
 namespace tandem::test {
 namespace {
 
 constexpr std::size_t longest = 20'000;
-constexpr std::uint64_t messages_per_flow = 120;
+constexpr std::uint64_t messages_per_flow = unless_sanitized(120, 40);
 constexpr std::uint64_t last = ~std::uint64_t{0};
 
 /// A message that identifies itself: its number, then the pattern of that number.

@@ -22,6 +22,7 @@
 #include "collectives/job.hpp"
 #include "support/fabric_maker.hpp"
 #include "support/reserved_port.hpp"
+#include "support/sanitized.hpp"
 
 namespace tandem::test {
 namespace {
@@ -32,11 +33,7 @@ using namespace std::chrono_literals;
 constexpr int size = 3;
 constexpr int never = 1 << 30;
 const std::string done = "done";
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr auto in_time = 10s;
-#else
-constexpr auto in_time = 1s;
-#endif
+constexpr auto in_time = test::unless_sanitized(1s, 10s);
 
 struct transport {
   const char* name;

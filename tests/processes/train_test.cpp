@@ -12,6 +12,7 @@
 
 #include "processes/child.hpp"
 #include "support/reserved_port.hpp"
+#include "support/sanitized.hpp"
 
 namespace tandem::test {
 namespace {
@@ -250,11 +251,7 @@ using killing = std::tuple<int, const char*, const char*>;
 class killed : public train, public testing::WithParamInterface<killing> {};
 
 TEST_P(killed, rank_is_named_in_errors_of_all_others) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr seconds limit{20};
-#else
-  constexpr seconds limit{2};
-#endif
+  constexpr seconds limit = unless_sanitized(seconds(2), seconds(20));
   const auto [rank, moment, channel] = GetParam();
   child run(
       command(std::string("--model llama-tiny --steps 1000000 --batch 16 --channel ") + channel));

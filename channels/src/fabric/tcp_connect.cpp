@@ -179,13 +179,10 @@ asio::awaitable<sealed::connection> connect_and_handshake(
 namespace {
 
 /// The address that the text is, with or without brackets; empty: it is a name.
-std::optional<asio::ip::address> numeric_address(const std::string& text) {
+std::optional<asio::ip::address> address_in(const std::string& text) {
   const bool has_brackets = text.starts_with('[') && text.ends_with(']');
-  error_code is_name;
-  const asio::ip::address found =
-      asio::ip::make_address(has_brackets ? text.substr(1, text.size() - 2) : text, is_name);
-  if (is_name) return {};
-  if (found.is_v6() && found.to_v6().is_link_local() && found.to_v6().scope_id() == 0) {
+  const auto found = detail::numeric_address(has_brackets ? text.substr(1, text.size() - 2) : text);
+  if (found && found->is_v6() && found->to_v6().is_link_local() && found->to_v6().scope_id() == 0) {
     throw error(errc::bad_input,
                 fmt::format("{} is a link-local address without its interface", text),
                 "add it (fe80::1%eth0), or give an address that all hosts can use");
@@ -198,7 +195,7 @@ std::optional<asio::ip::address> numeric_address(const std::string& text) {
 asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(std::string host, std::uint16_t port,
                                                               std::chrono::milliseconds limit) {
   std::vector<asio::ip::tcp::endpoint> all;
-  if (const std::optional<asio::ip::address> number = numeric_address(host)) {
+  if (const std::optional<asio::ip::address> number = address_in(host)) {
     all.emplace_back(*number, port);
     co_return all;
   }
@@ -225,7 +222,7 @@ asio::ip::tcp::acceptor listen(const asio::any_io_executor& executor, const std:
                                std::uint16_t port, const secret& key, const settings& options) {
   check_encryption(options, key);
   check_congestion(options);
-  const std::optional<asio::ip::address> numeric = numeric_address(address);
+  const std::optional<asio::ip::address> numeric = address_in(address);
   if (!numeric) {
     throw error(errc::bad_input, fmt::format("'{}' is not a numeric IP address", address),
                 "give an address like 127.0.0.1");

@@ -21,14 +21,18 @@
 
 namespace tandem::detail {
 namespace asio = boost::asio;
-namespace {
 
-asio::ip::address without_v4_mapping(const asio::ip::address& address) {
+std::optional<asio::ip::address> numeric_address(const std::string& host) {
+  boost::system::error_code is_name;
+  const asio::ip::address address = asio::ip::make_address(host, is_name);
+  if (is_name) return {};
+  return unmapped(address);
+}
+
+asio::ip::address unmapped(const asio::ip::address& address) {
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
   return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
 }
-
-}  // namespace
 
 name_addresses resolve_now(const std::string& host) {
   addrinfo hints{};
@@ -46,7 +50,7 @@ name_addresses resolve_now(const std::string& host) {
     if (one->ai_addrlen > where.capacity()) continue;
     std::memcpy(where.data(), one->ai_addr, one->ai_addrlen);
     where.resize(one->ai_addrlen);
-    const asio::ip::address address = without_v4_mapping(where.address());
+    const asio::ip::address address = unmapped(where.address());
     if (std::find(all.found.begin(), all.found.end(), address) == all.found.end()) {
       all.found.push_back(address);
     }

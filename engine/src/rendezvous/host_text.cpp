@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/asio/ip/address_v6.hpp>
 #include <cctype>
+#include <tandem/detail/name_lookup.hpp>
 #include <tandem/error.hpp>
 
 namespace tandem::rendezvous {
@@ -86,25 +87,13 @@ std::string parse_host(std::string_view variable, std::string_view text) {
   return host;
 }
 
-std::optional<ip::address> numeric_address(const std::string& host) {
-  error_code no_number;
-  const ip::address address = ip::make_address(host, no_number);
-  if (no_number) return {};
-  return unmapped(address);
-}
-
-ip::address unmapped(const ip::address& address) {
-  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
-  return ip::make_address_v4(ip::v4_mapped, address.to_v6());
-}
-
 bool is_loopback_host(const std::string& host) {
   std::string lower = host;
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (lower.ends_with('.')) lower.pop_back();
   if (lower == "localhost") return true;
-  const std::optional<ip::address> address = numeric_address(lower);
+  const std::optional<ip::address> address = detail::numeric_address(lower);
   return address && address->is_loopback();
 }
 

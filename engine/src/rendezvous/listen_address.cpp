@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tandem/detail/name_lookup.hpp>
 #include <tandem/error.hpp>
 #include <utility>
 
@@ -64,7 +65,7 @@ addresses allowed_addresses(const host_facts& known) {
   addresses here = loopback_of(known.resolved);
   const std::string where = endpoint_text(known.host, known.port);
   if (here.empty()) {
-    const bool is_name = !numeric_address(known.host);
+    const bool is_name = !detail::numeric_address(known.host);
     throw error(errc::bad_input,
                 fmt::format("the store at {}{} would be open to the network without a secret",
                             where, is_name ? fmt::format(" ({})", list(known.resolved)) : ""),
@@ -89,7 +90,7 @@ listen_address choose_listen_address(const host_facts& known,
                                               : fmt::format("{} ({})", endpoint_text(where), note)};
   };
   const addresses allowed = allowed_addresses(known);
-  if (numeric_address(known.host)) {
+  if (detail::numeric_address(known.host)) {
     const bool loopback = allowed.front().is_loopback();
     return at(allowed.front(), loopback ? "loopback: ranks of this host only" : "");
   }

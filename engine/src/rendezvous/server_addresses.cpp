@@ -1,6 +1,7 @@
 #include "rendezvous/server_addresses.hpp"
 
 #include <algorithm>
+#include <tandem/detail/name_lookup.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -25,7 +26,7 @@ server_addresses::server_addresses(asio::any_io_executor executor, launch_info w
     : executor_(std::move(executor)),
       who_(std::move(who)),
       is_open_(is_open),
-      is_name_(!numeric_address(who_.address)),
+      is_name_(!detail::numeric_address(who_.address)),
       all_(std::move(first)),
       next_lookup_(std::chrono::steady_clock::now() + lookup_interval) {}
 

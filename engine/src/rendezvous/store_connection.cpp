@@ -6,6 +6,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <tandem/detail/connect_failure.hpp>
+#include <tandem/detail/name_lookup.hpp>
 #include <utility>
 
 #include "rendezvous/host_text.hpp"
@@ -134,8 +135,8 @@ void store_connection::close() noexcept {
 
 socket_addresses addresses_of(const tcp::socket& connected) {
   error_code gone;
-  const asio::ip::address here = unmapped(connected.local_endpoint(gone).address());
-  const asio::ip::address there = unmapped(connected.remote_endpoint(gone).address());
+  const asio::ip::address here = detail::unmapped(connected.local_endpoint(gone).address());
+  const asio::ip::address there = detail::unmapped(connected.remote_endpoint(gone).address());
   return {here.to_string(), here == there || there.is_loopback()};
 }
 
@@ -145,7 +146,7 @@ std::string endpoint_text(const std::string& host, std::uint16_t port) {
 }
 
 std::string endpoint_text(const tcp::endpoint& where) {
-  return detail::to_text({unmapped(where.address()), where.port()});
+  return detail::to_text({detail::unmapped(where.address()), where.port()});
 }
 
 }  // namespace tandem::rendezvous

@@ -133,7 +133,7 @@ asio::awaitable<void> sleep_for(std::chrono::milliseconds time, time_point until
 asio::awaitable<std::vector<asio::ip::address>> resolve(asio::any_io_executor executor,
                                                         launch_info who, settings options,
                                                         time_point until) {
-  if (const auto address = numeric_address(who.address)) {
+  if (const auto address = detail::numeric_address(who.address)) {
     std::vector<asio::ip::address> one(1, *address);
     co_return one;
   }
@@ -251,7 +251,7 @@ asio::awaitable<void> connect_until_accepted(std::shared_ptr<store_client> clien
 /// of several families) publishes the address that ranks of other hosts used.
 asio::awaitable<void> find_address_for_other_hosts(std::shared_ptr<store_client> client,
                                                    settings options) {
-  if (numeric_address(client->who().address) || !client->is_on_host_of_rank_0()) co_return;
+  if (detail::numeric_address(client->who().address) || !client->is_on_host_of_rank_0()) co_return;
   std::vector<std::string> keys(1, address_for_other_hosts);
   std::vector<std::string> found =
       co_await store_client::get(client, std::move(keys), options.meet_timeout);

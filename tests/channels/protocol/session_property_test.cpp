@@ -6,6 +6,7 @@
 #include <boost/asio/error.hpp>
 #include <random>
 
+#include "support/sanitized.hpp"
 #include "support/session_pair.hpp"
 
 namespace tandem::test {
@@ -14,11 +15,7 @@ namespace {
 using protocol::frame_type;
 using kind = operation::kind;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t schedules = 20'000;
-#else
-constexpr std::uint64_t schedules = 100'000;
-#endif
+constexpr std::uint64_t schedules = unless_sanitized(100'000, 20'000);
 constexpr std::uint64_t batches = 10;  // batches of schedules, each a test of its own
 constexpr int steps = 80;
 constexpr int flows = 3;

@@ -8,8 +8,8 @@
 
 namespace {
 
+using tandem::detail::numeric_address;
 using tandem::rendezvous::is_loopback_host;
-using tandem::rendezvous::numeric_address;
 using tandem::rendezvous::parse_host;
 
 TEST(host_text, accepts_common_notations) {

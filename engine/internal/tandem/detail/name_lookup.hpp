@@ -1,4 +1,4 @@
-// Name resolution that can be given up.
+// Addresses from text: numeric ones, and name resolution that can be given up.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -12,6 +12,13 @@
 #include <vector>
 
 namespace tandem::detail {
+
+/// The host as a numeric address, IPv4-mapped IPv6 addresses as IPv4; empty for a name, which has
+/// to be resolved.
+std::optional<boost::asio::ip::address> numeric_address(const std::string& host);
+
+/// An IPv4-mapped IPv6 address as IPv4: "::ffff:10.0.0.1" is 10.0.0.1.
+boost::asio::ip::address unmapped(const boost::asio::ip::address& address);
 
 /// The addresses of a name, each once, or why there are none.
 struct name_addresses {
