@@ -5,7 +5,7 @@ import tables
 MODELS = {"llama-8b": "LLaMA-8B", "qwen2-7b": "Qwen2-7B", "llama-1b": "LLaMA of 1.1 B"}
 SCHEDULES = {"one_f_one_b": "1F1B", "zb_h1": "ZB-H1", "zb_v": "ZB-V", "v_uneven": "uneven V"}
 LINKS = {"nccl": "NCCL", "tandem-direct": "Tandem, device to device", "tandem-forwarding": "Tandem, shared pinned memory",
-         "tandem-forwarding:shared-staging=0": "Tandem, host memory", "gloo": "gloo, staged by the program"}
+         "tandem-forwarding:shared-staging=0": "Tandem, host memory", "tandem-tcp": "Tandem, TCP", "gloo": "gloo, staged by the program"}
 
 
 def timed(records):

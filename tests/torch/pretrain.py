@@ -67,7 +67,7 @@ def same_losses():
             TINY + " --link gloo --layers 1,3 --recompute 1",
             TINY.replace("llama", "qwen2") + " --data random", TINY + " --clip 0.5", TINY.replace("float32", "bfloat16"),
             TINY.replace("float32", "bfloat16") + " --master float32",
-            TINY + " --compare gloo,gloo:ahead=0,tandem-direct,tandem-forwarding:ahead=5 --rounds 1"]
+            TINY + " --compare gloo,gloo:ahead=0,tandem-direct,tandem-tcp:ahead=5 --rounds 1"]
         wanted = [alone[0]] * (len(SCHEDULES) + 1) + [qwen[0], clipped[0], narrow[0], master[0], alone[0]]
         layouts = ["pipeline=1,data=2", "tensor=2"]
         found = losses_of(2, two + [f"{TINY} --layout {text}" for text in layouts], folder)

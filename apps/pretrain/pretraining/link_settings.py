@@ -7,10 +7,14 @@ import os
 from . import BadInput
 
 AHEAD = {"nccl": 0}  # a receive of NCCL is a kernel that takes multiprocessors until its message has come
+FORWARDING = {"TANDEM_VENDOR_LIBRARY": "0", "TANDEM_PEER_COPIES": "0", "TANDEM_GPUDIRECT": "0"}
+# Each rank is a host of its own.
+TCP = {"TANDEM_SHARED_STAGING": "0", "TANDEM_RAILS": "lo", "TANDEM_HOST": f"rank-{os.environ.get('RANK', 0)}"}
 LINKS = {
     "tandem": ("tandem", {}),
     "tandem-direct": ("tandem", {"TANDEM_VENDOR_LIBRARY": "0", "TANDEM_PEER_COPIES": "1", "TANDEM_GPUDIRECT": "1"}),
-    "tandem-forwarding": ("tandem", {"TANDEM_VENDOR_LIBRARY": "0", "TANDEM_PEER_COPIES": "0", "TANDEM_GPUDIRECT": "0"}),
+    "tandem-forwarding": ("tandem", FORWARDING),
+    "tandem-tcp": ("tandem", FORWARDING | TCP),
     "nccl": ("nccl", {}),
     "gloo": ("gloo", {}),
 }
