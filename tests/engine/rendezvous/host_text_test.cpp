@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tandem/detail/name_lookup.hpp>
 #include <tandem/error.hpp>
 #include <vector>
 

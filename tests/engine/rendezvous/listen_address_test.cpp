@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tandem/detail/name_lookup.hpp>
 #include <tandem/error.hpp>
 #include <vector>
 
@@ -79,7 +80,7 @@ TEST(listen_address, is_reachable_by_other_ranks) {
     const listen_address chosen = choose_listen_address(known, is_here);
     EXPECT_EQ(chosen.at.address().to_string(), c.at) << c.host << ' ' << c.local_size;
     EXPECT_EQ(chosen.at.port(), 29500);
-    if (!detail::numeric_address(c.host)) {
+    if (!tandem::detail::numeric_address(c.host)) {
       EXPECT_NE(chosen.text.find(c.host), std::string::npos) << chosen.text;
       EXPECT_NE(chosen.text.find(c.resolved[0]), std::string::npos) << chosen.text;
     }
