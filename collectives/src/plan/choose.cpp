@@ -108,9 +108,9 @@ void add_rules(std::vector<plan_rule>& rules, collective what, const detail::lay
     std::vector<estimate> sorted = estimates(candidates, known, bytes);
     if (is_fixed) {
       usual = chosen_of(estimates(in_general, fixed, bytes), usual);
-      const int order = detail::order_of(what, usual->how);
-      std::erase_if(sorted, [what, order](const estimate& e) {
-        return detail::order_of(what, e.of->how) != order;
+      const int order = detail::order_of(what, usual->how, where.ranks());
+      std::erase_if(sorted, [&](const estimate& e) {
+        return detail::order_of(what, e.of->how, where.ranks()) != order;
       });
     }
     const candidate* const next = chosen_of(sorted, kept);

@@ -60,7 +60,8 @@ facts nominal(const facts& measured) {
   return result;
 }
 
-int order_of(collective what, algorithm how) noexcept {
+int order_of(collective what, algorithm how, int ranks) noexcept {
+  if (ranks <= 2) return 0;
   switch (what) {
     case collective::all_reduce:
       return how == algorithm::ring ? 1 : (how == algorithm::two_level ? 2 : 0);
