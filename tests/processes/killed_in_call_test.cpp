@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 constexpr int size = 3;
 constexpr int never = 1 << 30;
 const std::string done = "done";
-constexpr auto in_time = test::unless_sanitized(1s, 10s);
+constexpr auto in_time = unless_sanitized(1s, 10s);
 
 struct transport {
   const char* name;

@@ -10,6 +10,7 @@ from tandem.pipelines import BACKWARD, BACKWARD_INPUT, FORWARD
 
 from . import link_settings
 
+
 class Outgoing:
     """One direction between two stages. Tensors are kept until they are sent."""
 
@@ -136,18 +137,25 @@ class StagedIncoming(Incoming):
         pass
 
 
+def crossings(schedule):
+    """(boundary, position before it, position after it), where these differ."""
+    for boundary in range(schedule.stages - 1):
+        before, after = schedule.place_of(boundary)[0], schedule.place_of(boundary + 1)[0]
+        if before != after:
+            yield boundary, before, after
+
+
 class LooseEnds:
     """In place of `Pipes`, without a peer: sends nothing and receives zeros."""
 
     def __init__(self, schedule, position, shape, kind, device):
         self.outgoing, self.incoming = {}, {}
         self._new = lambda: torch.zeros(shape, dtype=kind, device=device)
-        for boundary in range(schedule.stages - 1):
-            ends = schedule.place_of(boundary)[0], schedule.place_of(boundary + 1)[0]
-            for direction, (source, target) in (("activations", ends), ("gradients", ends[::-1])):
-                if source != target and position == source:
+        for boundary, before, after in crossings(schedule):
+            for direction, source, target in (("activations", before, after), ("gradients", after, before)):
+                if position == source:
                     self.outgoing[direction, boundary] = self
-                if source != target and position == target:
+                if position == target:
                     self.incoming[direction, boundary] = self
 
     def send(self, tensor):
@@ -173,10 +181,7 @@ class Pipes:
     def __init__(self, link, job, schedule, shape, kind):
         self.outgoing, self.incoming, self.carriers = {}, {}, {}
         position, replica, part = job.layout.place(job.rank)
-        for boundary in range(schedule.stages - 1):
-            before, after = schedule.place_of(boundary)[0], schedule.place_of(boundary + 1)[0]
-            if before == after:
-                continue
+        for boundary, before, after in crossings(schedule):
             for d in range(job.layout.data):
                 for t in range(job.layout.tensor):
                     ends = job.layout.rank(before, d, t), job.layout.rank(after, d, t)

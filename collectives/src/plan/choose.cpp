@@ -92,10 +92,11 @@ void add_rules(std::vector<plan_rule>& rules, collective what, const detail::lay
     rules.push_back({what, 0, any.how, any.chunk_bytes, "one rank: nothing is sent"});
     return;
   }
-  // The order of a reduction must not follow from what was measured in this run.
+  // The order of a reduction must not follow from what was measured in this run. Two ranks have one
+  // order, as what combines two elements commutes.
   const bool combines = what == collective::all_reduce || what == collective::reduce ||
                         what == collective::reduce_scatter;
-  const bool is_fixed = combines && known.probed && options.reproducible;
+  const bool is_fixed = combines && known.probed && options.reproducible && where.ranks() > 2;
   facts fixed;
   std::vector<candidate> in_general;
   if (is_fixed) {
@@ -108,9 +109,9 @@ void add_rules(std::vector<plan_rule>& rules, collective what, const detail::lay
     std::vector<estimate> sorted = estimates(candidates, known, bytes);
     if (is_fixed) {
       usual = chosen_of(estimates(in_general, fixed, bytes), usual);
-      const int order = detail::order_of(what, usual->how, where.ranks());
-      std::erase_if(sorted, [&](const estimate& e) {
-        return detail::order_of(what, e.of->how, where.ranks()) != order;
+      const int order = detail::order_of(what, usual->how);
+      std::erase_if(sorted, [what, order](const estimate& e) {
+        return detail::order_of(what, e.of->how) != order;
       });
     }
     const candidate* const next = chosen_of(sorted, kept);

@@ -43,8 +43,7 @@ std::string time_text(std::uint64_t ns);
 facts nominal(const facts& measured);
 
 /// Algorithms of an operation with the same number combine in the same order: their results have
-/// the same bits. 0 for all algorithms of an operation that does not combine, and of two ranks:
-/// what combines two elements commutes.
-int order_of(collective what, algorithm how, int ranks) noexcept;
+/// the same bits. 0 for all algorithms of an operation that does not combine.
+int order_of(collective what, algorithm how) noexcept;
 
 }  // namespace tandem::detail

@@ -60,8 +60,7 @@ facts nominal(const facts& measured) {
   return result;
 }
 
-int order_of(collective what, algorithm how, int ranks) noexcept {
-  if (ranks <= 2) return 0;
+int order_of(collective what, algorithm how) noexcept {
   switch (what) {
     case collective::all_reduce:
       return how == algorithm::ring ? 1 : (how == algorithm::two_level ? 2 : 0);
