@@ -53,4 +53,5 @@ def bits(records, _ranks=2):
     return rows
 
 
-TABLES = {"pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain", 2, short), "pretrain-bits": ("pretrain", 2, bits)}
+TABLES = {"pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain", 2, short), "pretrain-bits": ("pretrain", 2, bits),
+          "pretrain-tcp": ("pretrain-tcp", 2, pretrain)}

@@ -1,12 +1,14 @@
 #include "run.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
+#include "nccl_preload.hpp"
 
 namespace tandem::launcher {
 
@@ -15,7 +17,7 @@ int run_main(std::span<const std::string> args) {
   settings options;
   int ranks = 0, port = 0;
   double grace_s = 3;
-  bool no_prefix = false;
+  bool no_prefix = false, with_nccl = false;
   cli::command_line line(
       {.command = "tandem run",
        .arguments = "-n N [options] [--] COMMAND ARGS...",
@@ -31,11 +33,15 @@ int run_main(std::span<const std::string> args) {
        .examples =
            "  tandem run -n 4 -- tandem train --steps 50\n"
            "  tandem run -n 2 python3 train.py --lr 3e-4     (any program that uses RANK)\n"
-           "  tandem run -n 2 --spin-us 0 -- ./my_program    (engine options reach the ranks)\n"});
+           "  tandem run -n 2 --spin-us 0 -- ./my_program    (engine options reach the ranks)\n"
+           "  tandem run -n 2 --nccl -- ./all_reduce_perf -b 8 -e 256M -f 2    (NCCL's own tests)\n"});
   line.rest("COMMAND ARGS...", plan.command, "the program that every rank runs");
   line.option("ranks,n", ranks, 1, 4096, "number of ranks");
   line.flag("no-prefix", no_prefix,
             "no \"[rank] \" prefix; ranks inherit standard output, so that a terminal stays one");
+  line.flag("nccl", with_nccl,
+            "calls of NCCL and RCCL go to Tandem: LD_PRELOAD for the ranks, and "
+            "CUDA_MODULE_LOADING=EAGER unless that is set");
   line.option("port", port, 0, 65535, "loopback port on which rank 0 listens; 0 picks a free one");
   line.option(
       "grace", grace_s, 0, 3600,
@@ -51,6 +57,11 @@ int run_main(std::span<const std::string> args) {
   plan.port = static_cast<std::uint16_t>(port);
   plan.grace = std::chrono::milliseconds(static_cast<int>(grace_s * 1000));
   plan.environment = line.engine_environment();
+  if (with_nccl) {
+    const std::vector<std::string> libraries = nccl_libraries();
+    add_nccl(plan.environment, libraries);
+    fmt::print(stderr, "tandem run: NCCL and RCCL of the ranks are {}\n", fmt::join(libraries, " and "));
+  }
   try {
     return launch_local(plan);
   } catch (const error& e) {

@@ -11,11 +11,6 @@
 #include "job_state.hpp"
 #include "status.hpp"
 
-struct tandem_job {
-  std::shared_ptr<tandem::c::job_state> state;
-  tandem_comm world;
-};
-
 namespace tandem::c {
 namespace {
 
@@ -52,12 +47,6 @@ join_request request_of(const tandem_job_options& given) {
   }
   how.who = *found;
   return how;
-}
-
-/// Waits for a coroutine that returns nothing.
-asio::awaitable<bool> done(asio::awaitable<void> work) {
-  co_await std::move(work);
-  co_return true;
 }
 
 template <class Make>
@@ -117,20 +106,7 @@ tandem_status tandem_job_create(const tandem_job_options* options, tandem_job** 
     require(options, "tandem_job_create", "options");
     require(job, "tandem_job_create", "job");
     *job = nullptr;
-    join_request how = request_of(*options);
-    progress& loop =
-        progress::of_process(tandem::spin_policy_for(how.who.local_size, how.options.spin));
-    auto state = std::make_shared<job_state>(loop);
-    try {
-      run_on(loop, done(job_state::join(state, std::move(how))));
-    } catch (...) {
-      loop.run_now([&] {
-        state->leave();
-        state.reset();
-      });
-      throw;
-    }
-    *job = new tandem_job{state, {state->world()}};
+    *job = make_job(request_of(*options)).release();
   });
 }
 

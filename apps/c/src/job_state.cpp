@@ -31,6 +31,12 @@ asio::awaitable<std::vector<std::string>> exchange(std::shared_ptr<store> throug
   co_return texts;
 }
 
+/// Waits for a coroutine that returns nothing.
+asio::awaitable<bool> done(asio::awaitable<void> work) {
+  co_await std::move(work);
+  co_return true;
+}
+
 /// The highest group id that no member uses: each text is a rank's ids, one character for each.
 std::uint16_t highest_free(const std::vector<std::string>& used) {
   for (std::size_t id = fabric::group_ids().size() - 1; id > 0; --id) {
@@ -54,6 +60,7 @@ std::exception_ptr cancelled(std::string why) {
 asio::awaitable<void> job_state::join(std::shared_ptr<job_state> self, join_request how) {
   self->who_ = how.who;
   self->operation_timeout_ = how.options.operation_timeout;
+  self->island_ = static_cast<int>(how.options.island);
   self->streams_wait_ = how.options.stream_waits;
   self->store_ = co_await store::meet(how.who, how.options);
   self->fabric_ = co_await mixed::make_fabric(self->store_, how.options);
@@ -155,6 +162,21 @@ void job_state::abort(const std::string& reason) {
                    .detail = fmt::format("rank {} has aborted: {}", rank(), reason),
                    .advice = {}});
   fail(why);
+}
+
+std::unique_ptr<tandem_job> make_job(join_request how) {
+  progress& loop = progress::of_process(spin_policy_for(how.who.local_size, how.options.spin));
+  auto state = std::make_shared<job_state>(loop);
+  try {
+    run_on(loop, done(job_state::join(state, std::move(how))));
+  } catch (...) {
+    loop.run_now([&] {
+      state->leave();
+      state.reset();
+    });
+    throw;
+  }
+  return std::make_unique<tandem_job>(state, tandem_comm{state->world()});
 }
 
 }  // namespace tandem::c

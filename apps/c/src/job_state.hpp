@@ -48,6 +48,8 @@ class job_state : public std::enable_shared_from_this<job_state> {
   progress& loop() const noexcept { return loop_; }
   int rank() const noexcept { return who_.rank; }
   int size() const noexcept { return who_.size; }
+  /// Ranks with different numbers are never in one island.
+  int island() const noexcept { return island_; }
   std::chrono::milliseconds operation_timeout() const noexcept { return operation_timeout_; }
 
   /// The accelerator of a buffer, made on first use. Any thread but the loop's.
@@ -83,6 +85,7 @@ class job_state : public std::enable_shared_from_this<job_state> {
   std::map<std::pair<memory_kind, int>, std::shared_ptr<device_side>> sides_;
   launch_info who_;
   std::chrono::milliseconds operation_timeout_{};
+  int island_ = 0;
   bool streams_wait_ = false;
   std::vector<std::string> kinds_;  ///< of the memory of each rank that a vendor's library may use
   std::shared_ptr<store> store_;
@@ -116,4 +119,12 @@ T run_on(progress& loop, asio::awaitable<T> work) {
   return std::move(*result);
 }
 
+/// Joins a job. @par Errors thrown: those of `job_state::join`.
+std::unique_ptr<tandem_job> make_job(join_request how);
+
 }  // namespace tandem::c
+
+struct tandem_job {
+  std::shared_ptr<tandem::c::job_state> state;
+  tandem_comm world;
+};

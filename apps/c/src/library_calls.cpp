@@ -134,7 +134,7 @@ asio::awaitable<void> library_calls::make_lanes(library_call like) {
 
 asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
   const accelerator& device = like.side->on();
-  const island_member mine(device.kind(), device.device());
+  const island_member mine(device.kind(), device.device(), group_.job()->island());
   library_queue::failure_handler lost = [weak = weak_from_this()](const error& why) {
     if (const auto self = weak.lock()) self->fail(why);
   };

@@ -95,6 +95,12 @@ class library_queue {
   void send(const_view message);
   void recv(mutable_view into);
 
+  /// The library's communicator (ncclComm_t), for calls of the caller's own on streams of its own;
+  /// null after `abort`.
+  void* native() const noexcept;
+  /// The same, which the caller destroys. @pre the queue makes no more calls
+  void* release() noexcept;
+
   /// Ends the work on the stream; later calls throw `why`. On the executor.
   void abort(const error& why);
 

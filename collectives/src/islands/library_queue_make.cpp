@@ -155,6 +155,14 @@ void library_queue::abort(const error& why) {
   by_->abort_group(why);
 }
 
+void* library_queue::native() const noexcept {
+  return by_->native();
+}
+
+void* library_queue::release() noexcept {
+  return by_->release();
+}
+
 accelerator::stream library_queue::stream() const noexcept {
   return by_->stream();
 }

@@ -10,6 +10,7 @@
 #include <tandem/communicator.hpp>
 #include <tandem/detail/nccl.hpp>
 #include <thread>
+#include <utility>
 
 #include "islands/division.hpp"
 
@@ -58,6 +59,8 @@ class vendor_group {
   std::function<nc::result(nc::comm)> first_message(void* byte, bool is_sender) const;
 
   accelerator::stream stream() const noexcept { return stream_.get(); }
+  nc::comm native() const noexcept { return comm_; }
+  nc::comm release() noexcept { return std::exchange(comm_, nullptr); }
 
   /// Aborts the communicator because a rank is lost: work on the stream ends, and every later call
   /// throws `why`.

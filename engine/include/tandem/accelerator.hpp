@@ -182,6 +182,9 @@ accelerators find_accelerators(memory_kind kind);
 /// One of them. @par Errors `errc::unsupported_memory`: no such device, with the reason.
 accelerator& accelerator_at(memory_kind kind, int device);
 
+/// The ordinal of the calling thread's current device; 0 if it has none yet. @pre not `host`.
+int current_device(memory_kind kind);
+
 /// The accelerator of a view. @pre its kind is not `host`. @par Errors as `accelerator_at`.
 inline accelerator& accelerator_of(const const_view& view) {
   return accelerator_at(view.kind, view.device);

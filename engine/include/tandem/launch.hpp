@@ -23,6 +23,10 @@ struct launch_info {
   std::string launcher;    ///< the source of these: "torchrun", "tandem run", "Slurm", ...
   /// The launcher set `local_size`: if it is below `size`, some ranks run on other hosts.
   bool local_size_known = false;
+  /// Whether this rank serves the store; empty: if it is rank 0. One rank does.
+  std::optional<bool> serves_store = {};
+
+  bool is_server() const noexcept { return serves_store.value_or(rank == 0); }
 };
 
 /// Reads an environment variable; empty if it is not set. Tests pass a map.

@@ -66,6 +66,8 @@ struct settings {
   bool gpudirect = true;
   /// C interface: groups whose ranks are one island of GPUs use the vendor's library.
   bool vendor_library = true;
+  /// C interface: ranks with different numbers are never in one island, even with the same vendor.
+  std::size_t island = 0;
   /// C interface: streams, not threads, wait for operations that channels carry. Not with kernels
   /// that are loaded on first use, which wait for every stream (CUDA_MODULE_LOADING=EAGER).
   bool stream_waits = false;

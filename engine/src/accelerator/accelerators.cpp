@@ -81,4 +81,15 @@ accelerator& accelerator_at(memory_kind kind, int device) {
               "hide some");
 }
 
+int current_device(memory_kind kind) {
+  std::string why_none;
+  int device = 0;
+  if (kind == memory_kind::hip) {
+    const detail::hip* const driver = detail::find_hip(why_none);
+    return driver != nullptr && driver->get_device(&device) == 0 ? device : 0;
+  }
+  const detail::cuda* const driver = detail::find_cuda(why_none);
+  return driver != nullptr && driver->current_device(&device) == 0 ? device : 0;
+}
+
 }  // namespace tandem

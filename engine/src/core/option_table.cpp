@@ -79,6 +79,10 @@ void set_max_flows(settings& into, std::string_view text) {
   into.max_flows = parse_count(text, 1, mega, "flows");
 }
 
+void set_island(settings& into, std::string_view text) {
+  into.island = parse_count(text, 0, mega, "an island");
+}
+
 void set_rail_streams(settings& into, std::string_view text) {
   into.rail_streams = parse_count(text, 1, 16, "streams");
 }
@@ -248,7 +252,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 34> table{{
+constexpr std::array<option, 35> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length are sent eagerly, longer ones by rendezvous",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -309,6 +313,10 @@ constexpr std::array<option, 34> table{{
      "C interface and PyTorch: 1 lets groups whose ranks are one island of GPUs use NCCL or RCCL, "
      "0 does not",
      get_flag<&settings::vendor_library>, set_flag<&settings::vendor_library>},
+    {"island", "TANDEM_ISLAND", "number",
+     "C interface and PyTorch: ranks with different numbers are never in one island, even with the "
+     "same vendor; to try a job across islands on one host",
+     get_count<&settings::island>, set_island},
     {"stream-waits", "TANDEM_STREAM_WAITS", "0 or 1",
      "C interface and PyTorch: 1 lets streams instead of threads wait for device memory that "
      "channels carry; needs CUDA_MODULE_LOADING=EAGER",

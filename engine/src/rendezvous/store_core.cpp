@@ -206,7 +206,7 @@ void store_core::leave(int rank) {
   if (slot.state == presence::connected) --present_;
   slot.state = presence::left;
   outputs_.push_back({by, {}, true});
-  if (rank == 0) send_to_all(leaving_reply{});
+  if (rank == parameters_.server_rank) send_to_all(leaving_reply{});
 }
 
 void store_core::report(int rank, const error& reason) {

@@ -42,6 +42,7 @@ class store_core {
 
   struct parameters {
     int size = 1;
+    int server_rank = 0;
     std::string job;
     std::string where;             ///< the address that ranks connect to, for errors: "n1:29500"
     std::string listen_text = {};  ///< where rank 0 listens, for errors; may be empty
@@ -73,7 +74,7 @@ class store_core {
   void closed(connection_id from, const std::string& how = {});
   void tick(time_point now);
 
-  /// `leave` and `report` of a rank; rank 0 calls them directly, not over its connection.
+  /// `leave` and `report` of a rank; the server's calls them directly, not over its connection.
   void leave(int rank);
   void report(int rank, const error& reason);
 
@@ -82,12 +83,13 @@ class store_core {
   bool identified(connection_id from) const;
   /// All ranks have joined, and the job has not failed.
   bool running() const noexcept { return phase_ == phase::running; }
-  /// Sets a key on behalf of rank 0's server.
+  /// Sets a key on behalf of the server.
   void put(std::string key, std::string value, time_point now);
   /// Some rank has not joined yet, and the job has not failed.
   bool is_meeting() const noexcept { return phase_ == phase::meeting; }
   /// The job has started or failed, and every rank that joined has left or is lost.
   bool is_finished() const noexcept { return phase_ != phase::meeting && present_ == 0; }
+  int server_rank() const noexcept { return parameters_.server_rank; }
   std::uint64_t dropped() const noexcept { return dropped_; }
 
  private:

@@ -271,9 +271,9 @@ std::shared_ptr<const trust::credentials> load_credentials(const launch_info& wh
 
 /// Descriptors: one to the store; on rank 0 also a listening one, and one for each rank.
 void reserve_descriptors_for(const launch_info& who) {
-  const auto served = who.rank == 0 ? static_cast<std::uint64_t>(who.size) + 1 : 0;
+  const auto served = who.is_server() ? static_cast<std::uint64_t>(who.size) + 1 : 0;
   const std::string name = fmt::format("rank {} of {}{}", who.rank, who.size,
-                                       who.rank == 0 ? ", which serves the store," : "");
+                                       who.is_server() ? ", which serves the store," : "");
   detail::reserve_descriptors({name, served + 1, served + 1});
 }
 
@@ -301,11 +301,12 @@ asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) 
   const host_facts known = facts_of(who, is_open, std::move(found));
   const auto allowed = add_rank_to_error(who, [&known] { return allowed_addresses(known); });
   std::shared_ptr<store_server> server;
-  if (who.rank == 0) {
+  if (who.is_server()) {
     const listen_address at =
         add_rank_to_error(who, [&known] { return choose_listen_address(known, is_local_address); });
     store_core::parameters parameters;
     parameters.size = who.size;
+    parameters.server_rank = who.rank;
     parameters.job = who.job;
     parameters.where = endpoint_text(who.address, who.port);
     parameters.listen_text = at.text;

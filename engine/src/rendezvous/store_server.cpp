@@ -131,7 +131,7 @@ void store_server::accepted(const error_code& failed, tcp::socket socket) {
 void store_server::out_of_descriptors(const error_code& failed) {
   if (!out_of_descriptors_since_) out_of_descriptors_since_ = now();
   if (now() - *out_of_descriptors_since_ < descriptor_grace || !core_.is_meeting()) return;
-  core_.report(0, detail::exhausted(failed.value(), detail::resource::descriptor,
+  core_.report(core_.server_rank(), detail::exhausted(failed.value(), detail::resource::descriptor,
                                     "rank 0's store cannot accept more ranks"));
   apply_outputs();
 }
@@ -268,13 +268,13 @@ void store_server::arm_timer() {
 
 void store_server::leave() {
   if (stopped_) return;
-  core_.leave(0);
+  core_.leave(core_.server_rank());
   apply_outputs();
 }
 
 void store_server::report(const error& reason) {
   if (stopped_) return;
-  core_.report(0, reason);
+  core_.report(core_.server_rank(), reason);
   apply_outputs();
 }
 

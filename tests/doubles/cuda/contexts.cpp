@@ -61,6 +61,13 @@ cu::result pop_context(cu::context* into) {
   });
 }
 
+cu::result current_device(cu::device* into) {
+  return call_on_device("cuCtxGetDevice", [&](world&, world::lock&, device& at) {
+    *into = at.ordinal;
+    return cu::success;
+  });
+}
+
 cu::result enable_peer_access(cu::context to, unsigned flags) {
   return call_on_device("cuCtxEnablePeerAccess", [&](world& in, world::lock&, device& at) {
     const device* const other = behind(in, to);
@@ -93,6 +100,7 @@ void fill_contexts(detail::cuda& table) {
   table.release_primary = release_primary;
   table.push_context = push_context;
   table.pop_context = pop_context;
+  table.current_device = current_device;
   table.enable_peer_access = enable_peer_access;
 }
 

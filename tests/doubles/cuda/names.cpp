@@ -27,6 +27,7 @@ constexpr std::array functions{
     named{"release_primary", "cuDevicePrimaryCtxRelease"},
     named{"push_context", "cuCtxPushCurrent"},
     named{"pop_context", "cuCtxPopCurrent"},
+    named{"current_device", "cuCtxGetDevice"},
     named{"enable_peer_access", "cuCtxEnablePeerAccess"},
     named{"allocate", "cuMemAlloc"},
     named{"free", "cuMemFree"},

@@ -81,6 +81,7 @@ struct cuda {
   cu::result (*release_primary)(cu::device of);
   cu::result (*push_context)(cu::context which);
   cu::result (*pop_context)(cu::context* into);
+  cu::result (*current_device)(cu::device* into);
   cu::result (*enable_peer_access)(cu::context to, unsigned flags);
 
   cu::result (*allocate)(cu::address* into, std::size_t bytes);

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <tandem.h>
+
+#include <cstddef>
+
+#include "abi.hpp"
+#include "comm_rank.hpp"
+#include "element.hpp"
+
+namespace tandem::nccl_abi {
+
+/// @par Errors thrown by all: `failure`.
+
+/// A communicator that this library has made.
+std::shared_ptr<comm_rank> checked(comm of, const char* call);
+/// A rank of it.
+int checked_rank(const comm_rank& in, int rank, const char* call, const char* what);
+/// `count` elements at an address that the communicator's memory has; null for none.
+tandem_buffer buffer_at(const comm_rank& of, const void* data, std::size_t count, int type);
+/// Of channels. Where the program has put the factor on the device, waits for `on` and reads it.
+tandem_reduction reduction_of(const comm_rank& of, int type, int op, stream on);
+/// Refuses a stream that is being captured into a graph: channels need the processor for each call.
+void require_no_capture(const comm_rank& of, stream on, const char* call);
+
+inline const std::byte* offset(const void* from, std::size_t bytes) noexcept {
+  return static_cast<const std::byte*>(from) + bytes;
+}
+inline std::byte* offset(void* from, std::size_t bytes) noexcept {
+  return static_cast<std::byte*>(from) + bytes;
+}
+
+/// The operation of a call of the vendor's library; a premultiplied sum is made for the call.
+class library_reduction {
+ public:
+  library_reduction(const comm_rank& of, int type, int op, const detail::nccl& library,
+                    detail::nc::comm native);
+  ~library_reduction();
+  library_reduction(const library_reduction&) = delete;
+  library_reduction& operator=(const library_reduction&) = delete;
+  int op() const noexcept { return op_; }
+
+ private:
+  const detail::nccl& library_;
+  detail::nc::comm native_;
+  int op_;
+  bool is_made_ = false;
+};
+
+}  // namespace tandem::nccl_abi

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <tandem.h>
+
+#include <functional>
+#include <memory>
+#include <tandem/detail/nccl.hpp>
+#include <vector>
+
+#include "abi.hpp"
+#include "comm_rank.hpp"
+
+namespace tandem::nccl_abi {
+
+/// A call of a program, ready to be started in either way.
+struct posted_call {
+  using start_function = std::function<tandem_status(const tandem_call*, tandem_op**, tandem_error*)>;
+
+  std::shared_ptr<comm_rank> by = {};
+  stream on = nullptr;
+  /// By the vendor's library, on the program's stream.
+  std::function<void(const detail::nccl& library, detail::nc::comm native)> by_library = {};
+  /// By channels: work that is queued on the stream before, and the operations.
+  std::function<void()> before = {};
+  std::vector<start_function> by_channels = {};
+};
+
+/// The calls of one thread between ncclGroupStart and ncclGroupEnd, which start together: the
+/// joining of communicators, or operations of any communicators.
+///
+/// Calls of the vendor's library are one group of it. Operations of channels start at once, and then
+/// the streams wait for them (setting stream-waits), else this thread, or for host memory this
+/// thread always.
+class call_group {
+ public:
+  static call_group& of_thread() noexcept;
+
+  void start() noexcept { ++depth_; }
+  /// Starts what has been posted when the outermost group ends. @par Errors thrown: the first of
+  /// any call; the others were started, unless they were refused.
+  void end();
+  /// Starts the call, or keeps it until the group ends.
+  void post(posted_call call);
+  /// Joins, or keeps it until the group ends. @param into  null after a failure
+  void join(std::shared_ptr<comm_rank> rank, bool is_blocking, comm* into);
+
+ private:
+  struct joining {
+    std::shared_ptr<comm_rank> rank;
+    bool is_blocking;
+    comm* into;
+  };
+
+  void run_joins(std::vector<joining> all);
+  static void run_calls(std::vector<posted_call> all);
+
+  int depth_ = 0;
+  std::vector<joining> joins_;
+  std::vector<posted_call> calls_;
+};
+
+}  // namespace tandem::nccl_abi

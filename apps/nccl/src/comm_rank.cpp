@@ -1,0 +1,261 @@
+#include "comm_rank.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <tandem/log.hpp>
+#include <utility>
+
+namespace tandem::nccl_abi {
+namespace {
+
+/// How long an abort waits for a call of the library that another thread makes. It may never end if
+/// the device is full of work that waits for a lost rank: then it is aborted beneath the call.
+constexpr std::chrono::seconds call_grace{2};
+
+/// Ranks on this host, for how long loops poll: what a launcher says, if it started this job.
+void add_local_size(launch_info& to) {
+  try {
+    const std::optional<launch_info> found = find_launch();
+    if (!found || found->size != to.size) return;
+    to.local_rank = found->local_rank;
+    to.local_size = found->local_size;
+    to.local_size_known = found->local_size_known;
+  } catch (const error&) {  // variables of a launcher that are not for us
+  }
+}
+
+bool is_set(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+/// A kernel that is loaded on its first use waits for all streams, also those that wait for us.
+bool loads_kernels_at_start() {
+  const char* const how = std::getenv("CUDA_MODULE_LOADING");
+  return how != nullptr && std::string_view(how) == "EAGER";
+}
+
+template <class T>
+asio::awaitable<bool> assign(T& into, asio::awaitable<T> made) {
+  into = co_await std::move(made);
+  co_return true;
+}
+
+}  // namespace
+
+comm_rank::comm_rank(planner plan, memory_kind kind, int device)
+    : plan_(std::move(plan)), kind_(kind), device_(device) {
+  if (kind_ != memory_kind::host) library_ = &vendor_library_of(kind_);
+}
+
+comm_rank::~comm_rank() {
+  if (joining_.joinable()) joining_.join();
+  for (tandem_op* const each : started_) tandem_op_release(each);
+  if (ranks_) {
+    c::progress& loop = ranks_->loop();
+    loop.run_now([&] { queue_.reset(); });
+    if (aborting_.joinable()) aborting_.join();
+    loop.run_now([&] { ranks_.reset(); });
+  }
+}
+
+std::unique_ptr<tandem_job, comm_rank::job_deleter> comm_rank::make_job() const {
+  c::join_request request;
+  request.who.rank = how_.rank;
+  request.who.size = how_.size;
+  request.who.address = how_.at.address.to_string();
+  request.who.port = how_.at.port;
+  request.who.job = how_.at.job_text();
+  request.who.launcher = "the unique id";
+  request.who.serves_store = how_.serves;
+  add_local_size(request.who);
+  request.options = settings::from_environment();
+  if (request.options.secret_file.empty() && request.options.certificate_file.empty())
+    request.options.job_secret = secret(how_.at.key_text());
+  if (!is_set("TANDEM_STREAM_WAITS")) request.options.stream_waits = loads_kernels_at_start();
+  request.kind = kind_;
+  request.device = device_;
+  return std::unique_ptr<tandem_job, job_deleter>(c::make_job(std::move(request)).release());
+}
+
+bool comm_rank::join() {
+  try {
+    const std::optional<join_plan> plan = plan_();
+    if (!plan) return false;
+    how_ = *plan;
+    job_ = make_job();
+    ranks_ = tandem_job_world(job_.get())->state;
+    // All ranks, or none: each has told the others whether it uses its vendor's library.
+    if (ranks_->library() != nullptr) make_queue();
+    state_ = success;
+    return true;
+  } catch (...) {
+    state_ = report(std::current_exception(), this);
+    throw;
+  }
+}
+
+void comm_rank::start_to_join() {
+  joining_ = c::start_thread("tandem-join", [this] {
+    try {
+      join();
+    } catch (...) {  // `state` has it
+    }
+  });
+}
+
+void comm_rank::make_queue() {
+  const island_member mine(kind_, device_, ranks_->job()->island());
+  library_queue::made made;
+  c::run_on(ranks_->loop(), assign(made, library_queue::make(ranks_->ranks(), mine,
+                                                             [this](const error& e) { lost(e); })));
+  log(log_level::info, "nccl",
+      fmt::format("{}: {}", ranks_->ranks_text(),
+                  made.queue ? "one island, by " + made.text
+                             : "channels" + (made.text.empty() ? "" : ": " + made.text)));
+  queue_ = std::move(made.queue);
+}
+
+/// On the loop. The abort waits for the caller's own call, which may need the loop.
+void comm_rank::lost(const error& why) {
+  set_last_error(why.what());
+  state_ = remote_error;
+  if (aborting_.joinable()) return;
+  aborting_ = c::start_thread("tandem-abort", [this, why] {
+    const std::unique_lock lock(library_mutex_, call_grace);
+    ranks_->loop().run_now([&] {
+      if (queue_) queue_->abort(why);
+    });
+  });
+}
+
+result comm_rank::state() {
+  const result now = state_;
+  if (now != success) return now;
+  tandem_error why = TANDEM_ERROR_INIT;
+  const tandem_status status = tandem_comm_state(channels(), &why);
+  if (status == TANDEM_OK) return success;
+  set_last_error(why.text);
+  result found = success;
+  state_.compare_exchange_strong(found, result_of(status));
+  return state_;
+}
+
+std::string comm_rank::last_error() {
+  const std::lock_guard lock(mutex_);
+  return last_error_;
+}
+
+void comm_rank::set_last_error(std::string text) {
+  const std::lock_guard lock(mutex_);
+  last_error_ = std::move(text);
+}
+
+void comm_rank::require_ready() {
+  const result now = state();
+  if (now == success) return;
+  if (now == in_progress) {
+    refuse(invalid_usage,
+           "the communicator is not ready yet: ncclCommGetAsyncError returns ncclInProgress until "
+           "all ranks have joined");
+  }
+  refuse(now, last_error());
+}
+
+detail::nc::comm comm_rank::native() const {
+  const auto native = static_cast<detail::nc::comm>(queue_->native());
+  if (native != nullptr) return native;
+  const std::lock_guard lock(mutex_);
+  throw failure(remote_error, last_error_);
+}
+
+int comm_rank::add(made_sum sum) {
+  const std::lock_guard lock(mutex_);
+  sums_.emplace(next_sum_, sum);
+  return next_sum_++;
+}
+
+void comm_rank::remove_sum(int op) {
+  const std::lock_guard lock(mutex_);
+  if (sums_.erase(op) == 0)
+    refuse(invalid_argument, fmt::format("{} is no operation that was made here", op));
+}
+
+made_sum comm_rank::find_sum(int op) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sums_.find(op);
+  if (found != sums_.end()) return found->second;
+  throw failure(invalid_argument, fmt::format("{} is no reduction of this communicator", op));
+}
+
+void comm_rank::keep(tandem_op* started) {
+  started_.push_back(started);
+  drop_complete();
+}
+
+void comm_rank::drop_complete() {
+  constexpr std::size_t max_kept = 64;
+  while (started_.size() > max_kept &&
+         tandem_op_test(started_.front(), nullptr) != TANDEM_IN_PROGRESS) {
+    tandem_op_release(started_.front());
+    started_.pop_front();
+  }
+}
+
+void comm_rank::finish() {
+  for (; !started_.empty(); started_.pop_front()) {
+    tandem_error why = TANDEM_ERROR_INIT;
+    const tandem_status status = tandem_op_wait(started_.front(), -1, &why);
+    if (status != TANDEM_OK) set_last_error(why.text);
+    tandem_op_release(started_.front());
+  }
+  if (!queue_ || state() != success) return;
+  detail::nc::comm native = nullptr;
+  ranks_->loop().run_now([&] { native = static_cast<detail::nc::comm>(queue_->release()); });
+  accelerator& device = on();
+  device.enter();
+  library_->base->destroy(native);
+  device.leave();
+}
+
+void comm_rank::abort(const std::string& reason) {
+  if (state_ == in_progress || !job_) return;
+  state_ = remote_error;
+  if (queue_) {
+    const error why(errc::peer_lost,
+                    {.rank = rank(), .peer = rank(), .rail = {}, .phase = {}, .detail = reason});
+    ranks_->loop().run_now([&] { lost(why); });
+  }
+  tandem_job_abort(job_.get(), reason.c_str());
+}
+
+comm_table& comm_table::of_process() {
+  static comm_table& only = *new comm_table;
+  return only;
+}
+
+comm comm_table::add(std::shared_ptr<comm_rank> made) {
+  const std::lock_guard lock(mutex_);
+  const comm which = made.get();
+  all_.emplace(which, std::move(made));
+  return which;
+}
+
+std::shared_ptr<comm_rank> comm_table::find(comm which) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(which);
+  return found == all_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<comm_rank> comm_table::remove(comm which) {
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(which);
+  if (found == all_.end()) return nullptr;
+  std::shared_ptr<comm_rank> removed = std::move(found->second);
+  all_.erase(found);
+  return removed;
+}
+
+}  // namespace tandem::nccl_abi

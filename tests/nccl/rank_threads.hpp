@@ -1,0 +1,85 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "c/device_job.hpp"
+#include "nccl/functions.hpp"
+#include "support/environment_variable.hpp"
+
+namespace tandem::test {
+
+/// One rank of a communicator of NCCL's interface, on a simulated GPU.
+struct nccl_rank : device_rank {
+  nccl::comm comm = nullptr;
+};
+
+/// Runs ranks as threads of this process, each on a simulated GPU, over a simulated library of the
+/// vendor; as one island, or each as an island of its own.
+class nccl_ranks {
+ public:
+  enum class islands { one, of_one_rank };
+
+  nccl_ranks(int ranks, islands how) : ranks_(ranks), gpus(4), library(gpus.gpus) {
+    ::setenv("TANDEM_VENDOR_LIBRARY", how == islands::one ? "1" : "0", 1);
+  }
+  ~nccl_ranks() { ::unsetenv("TANDEM_VENDOR_LIBRARY"); }
+  nccl_ranks(const nccl_ranks&) = delete;
+  nccl_ranks& operator=(const nccl_ranks&) = delete;
+
+  /// Every rank joins, does this, and destroys its communicator if it still has it.
+  void run(const std::function<void(nccl_rank&)>& what) {
+    nccl::unique_id id;
+    ASSERT_EQ(ncclGetUniqueId(&id), nccl::success) << ncclGetLastError(nullptr);
+    each([&](nccl_rank& me) {
+      ASSERT_EQ(ncclCommInitRank(&me.comm, me.ranks, id, me.rank), nccl::success)
+          << ncclGetLastError(nullptr);
+      what(me);
+      if (me.comm != nullptr) EXPECT_EQ(ncclCommDestroy(me.comm), nccl::success);
+    });
+  }
+  /// Every rank does this, with its device current and without a communicator.
+  void each(const std::function<void(nccl_rank&)>& what) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      threads.emplace_back([&, rank] {
+        nccl_rank me;
+        me.rank = rank;
+        me.ranks = ranks_;
+        me.device = rank;
+        me.gpu = &accelerator_at(memory_kind::cuda, rank);
+        me.stream = device_stream(*me.gpu);
+        me.gpu->enter();
+        what(me);
+        me.gpu->finish(me.stream.get());
+        me.gpu->leave();
+      });
+    }
+    for (std::thread& one : threads) one.join();
+    close();
+  }
+
+ private:
+  /// Runs what the event loop of this process still has to do for jobs that were left.
+  void close() {
+    c::progress& loop = c::progress::of_process({});
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (gpus.gpus.open() != cuda_double::objects{} && std::chrono::steady_clock::now() < limit) {
+      loop.poll();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  const int ranks_;
+  const environment_variable loopback_{"NCCL_SOCKET_IFNAME", "=lo"};
+
+ public:
+  devices_with_kernels gpus;
+  hip_on_cuda hip;
+  nccl_double library;
+};
+
+}  // namespace tandem::test

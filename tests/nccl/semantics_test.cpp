@@ -1,0 +1,372 @@
+// Calls of NCCL's interface on simulated GPUs: inside an island, where the vendor's library carries
+// them, and across islands, where channels do. The results are the same.
+#include <chrono>
+#include <cmath>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "nccl/rank_threads.hpp"
+#include "support/expected_log.hpp"
+
+namespace tandem::test {
+namespace {
+
+using islands = nccl_ranks::islands;
+
+#define NCCL_OK(call) EXPECT_EQ(call, nccl::success) << ncclGetLastError(nullptr)
+
+class NcclCalls : public testing::TestWithParam<islands> {};
+INSTANTIATE_TEST_SUITE_P(Islands, NcclCalls, testing::Values(islands::one, islands::of_one_rank),
+                         [](const auto& of) {
+                           return of.param == islands::one ? "Inside" : "Across";
+                         });
+
+float own(const nccl_rank& me) {
+  return static_cast<float>(me.rank + 1);
+}
+
+void* at(const device_numbers& of) {
+  return of.buffer().data;
+}
+
+TEST_P(NcclCalls, Reduce) {
+  nccl_ranks ranks(3, GetParam());
+  ranks.run([](nccl_rank& me) {
+    accelerator::stream const on = me.stream.get();
+    for (int round = 0; round < 5; ++round) {
+      device_numbers data(me, filled(5, own(me)));
+      NCCL_OK(ncclAllReduce(at(data), at(data), 5, nccl::float32, nccl::sum, me.comm, on));
+      EXPECT_EQ(data.get(), filled(5, 6));
+    }
+    device_numbers data(me, filled(5, own(me))), into(me, filled(5, -1));
+    NCCL_OK(pncclAllReduce(at(data), at(into), 5, nccl::float32, nccl::average, me.comm, on));
+    EXPECT_EQ(into.get(), filled(5, 2));
+    NCCL_OK(ncclAllReduce(at(data), at(into), 5, nccl::float32, nccl::product, me.comm, on));
+    EXPECT_EQ(into.get(), filled(5, 6));
+    NCCL_OK(ncclAllReduce(at(data), at(into), 5, nccl::float32, nccl::maximum, me.comm, on));
+    EXPECT_EQ(into.get(), filled(5, 3));
+    NCCL_OK(ncclAllReduce(at(data), at(into), 5, nccl::float32, nccl::minimum, me.comm, on));
+    EXPECT_EQ(into.get(), filled(5, 1));
+
+    device_numbers only(me, filled(5, -1));
+    NCCL_OK(ncclReduce(at(data), me.rank == 2 ? at(only) : nullptr, 5, nccl::float32, nccl::sum, 2,
+                       me.comm, on));
+    EXPECT_EQ(only.get(), filled(5, me.rank == 2 ? 6 : -1));
+
+    device_numbers blocks(me, {own(me), 10 * own(me), 100 * own(me)}), mine(me, {-1});
+    NCCL_OK(ncclReduceScatter(at(blocks), at(mine), 1, nccl::float32, nccl::sum, me.comm, on));
+    EXPECT_EQ(mine.get(), filled(1, 6 * std::pow(10.0F, static_cast<float>(me.rank))));
+  });
+}
+
+TEST_P(NcclCalls, PremultipliedSums) {
+  nccl_ranks ranks(2, GetParam());
+  ranks.run([](nccl_rank& me) {
+    float half = 0.5F;
+    int op = 0;
+    NCCL_OK(ncclRedOpCreatePreMulSum(&op, &half, nccl::float32, nccl::on_host, me.comm));
+    half = 99;  // its value was taken
+    device_numbers data(me, filled(3, own(me)));
+    NCCL_OK(ncclAllReduce(at(data), at(data), 3, nccl::float32, op, me.comm, me.stream.get()));
+    EXPECT_EQ(data.get(), filled(3, 1.5F));
+    EXPECT_EQ(ncclRedOpDestroy(op, me.comm), nccl::success);
+
+    device_numbers factor(me, filled(1, 2));
+    NCCL_OK(ncclRedOpCreatePreMulSum(&op, at(factor), nccl::float32, nccl::on_device, me.comm));
+    device_numbers more(me, filled(3, own(me)));
+    NCCL_OK(ncclAllReduce(at(more), at(more), 3, nccl::float32, op, me.comm, me.stream.get()));
+    EXPECT_EQ(more.get(), filled(3, 6));
+    EXPECT_EQ(ncclRedOpDestroy(op, me.comm), nccl::success);
+  });
+}
+
+TEST_P(NcclCalls, MoveData) {
+  nccl_ranks ranks(3, GetParam());
+  ranks.run([](nccl_rank& me) {
+    accelerator::stream const on = me.stream.get();
+    device_numbers data(me, filled(4, own(me))), into(me, filled(4, -1));
+    NCCL_OK(ncclBroadcast(at(data), at(into), 4, nccl::float32, 1, me.comm, on));
+    EXPECT_EQ(into.get(), filled(4, 2));
+    NCCL_OK(ncclBcast(at(data), 4, nccl::float32, 2, me.comm, on));
+    EXPECT_EQ(data.get(), filled(4, 3));
+
+    device_numbers one(me, {own(me)}), all(me, filled(3, -1));
+    NCCL_OK(ncclAllGather(at(one), at(all), 1, nccl::float32, me.comm, on));
+    EXPECT_EQ(all.get(), (numbers{1, 2, 3}));
+    device_numbers in_place(me, filled(3, own(me)));
+    NCCL_OK(ncclAllGather(in_place.part(static_cast<std::size_t>(me.rank), 1).data, at(in_place), 1,
+                          nccl::float32, me.comm, on));
+    EXPECT_EQ(in_place.get(), (numbers{1, 2, 3}));
+
+    device_numbers gathered(me, filled(3, -1));
+    NCCL_OK(ncclGather(at(one), at(gathered), 1, nccl::float32, 1, me.comm, on));
+    EXPECT_EQ(gathered.get(), me.rank == 1 ? (numbers{1, 2, 3}) : filled(3, -1));
+    device_numbers part(me, {-1});
+    device_numbers to_scatter(me, {4 * own(me), 5 * own(me), 6 * own(me)});
+    NCCL_OK(ncclScatter(at(to_scatter), at(part), 1, nccl::float32, 0, me.comm, on));
+    EXPECT_EQ(part.get(), filled(1, static_cast<float>(4 + me.rank)));
+
+    device_numbers from(me, {10 * own(me), 10 * own(me) + 1, 10 * own(me) + 2});
+    NCCL_OK(ncclAlltoAll(at(from), at(all), 1, nccl::float32, me.comm, on));
+    const auto mine = static_cast<float>(me.rank);
+    EXPECT_EQ(all.get(), (numbers{10 + mine, 20 + mine, 30 + mine}));
+    // The first element to rank 0, none to rank 1, the two others to rank 2.
+    const std::size_t sent[] = {1, 0, 2}, send_at[] = {0, 1, 1};
+    const std::size_t counts[] = {1, 0, 2};
+    const std::size_t n = counts[me.rank];
+    const std::size_t received[] = {n, n, n}, receive_at[] = {0, n, 2 * n};
+    device_numbers v(me, filled(6, -1));
+    NCCL_OK(ncclAllToAllv(at(from), sent, send_at, at(v), received, receive_at, nccl::float32,
+                          me.comm, on));
+    const numbers expected[] = {{10, 20, 30, -1, -1, -1}, filled(6, -1), {11, 12, 21, 22, 31, 32}};
+    EXPECT_EQ(v.get(), expected[me.rank]);
+  });
+}
+
+/// Every rank sends to the next one and receives from the one before, in one group, and to itself.
+TEST_P(NcclCalls, MessagesInAGroup) {
+  nccl_ranks ranks(3, GetParam());
+  ranks.run([](nccl_rank& me) {
+    accelerator::stream const on = me.stream.get();
+    for (int round = 0; round < 10; ++round) {
+      device_numbers sent(me, filled(7, own(me))), received(me, filled(7, -1));
+      device_numbers to_self(me, filled(2, -1));
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclSend(at(sent), 7, nccl::float32, (me.rank + 1) % 3, me.comm, on));
+      NCCL_OK(ncclGroupStart());  // groups nest
+      NCCL_OK(ncclRecv(at(received), 7, nccl::float32, (me.rank + 2) % 3, me.comm, on));
+      NCCL_OK(ncclGroupEnd());
+      NCCL_OK(ncclSend(at(sent), 2, nccl::float32, me.rank, me.comm, on));
+      NCCL_OK(ncclRecv(at(to_self), 2, nccl::float32, me.rank, me.comm, on));
+      NCCL_OK(ncclGroupEnd());
+      EXPECT_EQ(received.get(), filled(7, static_cast<float>((me.rank + 2) % 3 + 1)));
+      EXPECT_EQ(to_self.get(), filled(2, own(me)));
+    }
+  });
+}
+
+TEST_P(NcclCalls, SplitAndShrink) {
+  nccl_ranks ranks(4, GetParam());
+  ranks.run([](nccl_rank& me) {
+    // Even ranks in the opposite order; rank 3 takes no part.
+    const int color = me.rank == 3 ? -1 : me.rank % 2;
+    nccl::comm part = nullptr;
+    NCCL_OK(ncclCommSplit(me.comm, color, -me.rank, &part, nullptr));
+    ASSERT_EQ(part == nullptr, color < 0);
+    if (part != nullptr) {
+      int count = 0, rank = -1;
+      NCCL_OK(ncclCommCount(part, &count));
+      NCCL_OK(ncclCommUserRank(part, &rank));
+      EXPECT_EQ(count, color == 0 ? 2 : 1);
+      EXPECT_EQ(rank, me.rank == 0 ? 1 : 0);
+      device_numbers data(me, filled(3, own(me)));
+      NCCL_OK(ncclAllReduce(at(data), at(data), 3, nccl::float32, nccl::sum, part, me.stream.get()));
+      EXPECT_EQ(data.get(), filled(3, color == 0 ? 4 : 2));
+      NCCL_OK(ncclCommDestroy(part));
+    }
+    if (me.rank == 1) return;
+    int left_out[] = {1};
+    nccl::comm fewer = nullptr;
+    NCCL_OK(ncclCommShrink(me.comm, left_out, 1, &fewer, nullptr, 0));
+    ASSERT_NE(fewer, nullptr);
+    device_numbers data(me, filled(3, own(me)));
+    NCCL_OK(ncclAllReduce(at(data), at(data), 3, nccl::float32, nccl::sum, fewer, me.stream.get()));
+    EXPECT_EQ(data.get(), filled(3, 8));
+    NCCL_OK(ncclCommDestroy(fewer));
+  });
+}
+
+/// A program with several devices: one thread is all ranks, and groups their calls.
+TEST_P(NcclCalls, OneThreadIsAllRanks) {
+  nccl_ranks devices(1, GetParam());
+  devices.each([](nccl_rank&) {
+    std::vector<nccl::comm> comms(3);
+    NCCL_OK(ncclCommInitAll(comms.data(), 3, nullptr));
+    std::vector<device_rank> ranks(3);
+    std::vector<std::unique_ptr<device_numbers>> data;
+    for (int r = 0; r < 3; ++r) {
+      device_rank& me = ranks[static_cast<std::size_t>(r)];
+      me.device = r;
+      me.gpu = &accelerator_at(memory_kind::cuda, r);
+      me.stream = device_stream(*me.gpu);
+      data.push_back(std::make_unique<device_numbers>(me, filled(5, static_cast<float>(r + 1))));
+    }
+    NCCL_OK(ncclGroupStart());
+    for (std::size_t r = 0; r < 3; ++r) {
+      int device = -1;
+      NCCL_OK(ncclCommCuDevice(comms[r], &device));
+      EXPECT_EQ(device, static_cast<int>(r));
+      NCCL_OK(ncclAllReduce(at(*data[r]), at(*data[r]), 5, nccl::float32, nccl::sum, comms[r],
+                            ranks[r].stream.get()));
+    }
+    NCCL_OK(ncclGroupEnd());
+    for (const auto& each : data) EXPECT_EQ(each->get(), filled(5, 6));
+    for (nccl::comm each : comms) NCCL_OK(ncclCommDestroy(each));
+  });
+}
+
+TEST_P(NcclCalls, NonBlockingCommunicators) {
+  nccl_ranks ranks(2, GetParam());
+  nccl::unique_id id;
+  ASSERT_EQ(ncclGetUniqueId(&id), nccl::success);
+  ranks.each([&](nccl_rank& me) {
+    nccl::config how{sizeof how, nccl::config_magic, nccl::version, 0, nccl::undefined,
+                     nccl::undefined, nccl::undefined, nullptr, nccl::undefined, nccl::undefined,
+                     nullptr};
+    EXPECT_EQ(ncclCommInitRankConfig(&me.comm, 2, id, me.rank, &how), nccl::in_progress);
+    nccl::result now = nccl::in_progress;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (now == nccl::in_progress && std::chrono::steady_clock::now() < limit)
+      NCCL_OK(ncclCommGetAsyncError(me.comm, &now));
+    ASSERT_EQ(now, nccl::success) << ncclGetLastError(me.comm);
+    device_numbers data(me, filled(5, own(me)));
+    NCCL_OK(ncclAllReduce(at(data), at(data), 5, nccl::float32, nccl::sum, me.comm,
+                          me.stream.get()));
+    EXPECT_EQ(data.get(), filled(5, 3));
+    NCCL_OK(ncclCommFinalize(me.comm));
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
+}
+
+TEST_P(NcclCalls, NoElements) {
+  nccl_ranks ranks(2, GetParam());
+  ranks.run([](nccl_rank& me) {
+    NCCL_OK(ncclAllReduce(nullptr, nullptr, 0, nccl::float32, nccl::sum, me.comm, me.stream.get()));
+    NCCL_OK(ncclAllGather(nullptr, nullptr, 0, nccl::float16, me.comm, me.stream.get()));
+  });
+}
+
+TEST(NcclIsland, IsCarriedByTheVendorsLibrary) {
+  nccl_ranks ranks(2, islands::one);
+  ranks.run([](nccl_rank& me) {
+    device_numbers data(me, filled(5, own(me)));
+    NCCL_OK(ncclAllReduce(at(data), at(data), 5, nccl::float32, nccl::sum, me.comm, me.stream.get()));
+    data.get();
+  });
+  EXPECT_EQ(ranks.library.calls("ncclAllReduce"), 2);
+}
+
+/// Streams wait, not threads: rank 0 queues receives before rank 1 sends, and goes on.
+TEST(NcclAcrossIslands, CallsReturnBeforeThePeerMakesThem) {
+  const environment_variable waits("TANDEM_STREAM_WAITS", "1");
+  nccl_ranks ranks(2, islands::of_one_rank);
+  std::promise<void> queued;
+  std::shared_future<void> is_queued = queued.get_future().share();
+  ranks.run([&](nccl_rank& me) {
+    device_numbers data(me, filled(6, own(me)));
+    if (me.rank == 0) {
+      for (std::size_t i = 0; i < 6; ++i)
+        NCCL_OK(ncclRecv(data.part(i, 1).data, 1, nccl::float32, 1, me.comm, me.stream.get()));
+      queued.set_value();
+    } else {
+      is_queued.wait();
+      for (std::size_t i = 0; i < 6; ++i)
+        NCCL_OK(ncclSend(data.part(i, 1).data, 1, nccl::float32, 0, me.comm, me.stream.get()));
+    }
+    EXPECT_EQ(data.get(), filled(6, 2));
+  });
+}
+
+/// The stream waits for a message that never comes, until the communicator is aborted.
+TEST(NcclAcrossIslands, AnAbortReleasesStreams) {
+  expect_log("has aborted");
+  const environment_variable waits("TANDEM_STREAM_WAITS", "1");
+  nccl_ranks ranks(2, islands::of_one_rank);
+  ranks.run([&](nccl_rank& me) {
+    device_numbers data(me, filled(1, own(me)));
+    NCCL_OK(ncclRecv(at(data), 1, nccl::float32, 1 - me.rank, me.comm, me.stream.get()));
+    if (me.rank == 0) {
+      const nccl::comm mine = std::exchange(me.comm, nullptr);
+      std::thread watchdog([mine] { EXPECT_EQ(ncclCommAbort(mine), nccl::success); });
+      me.gpu->finish(me.stream.get());
+      watchdog.join();
+      EXPECT_EQ(ncclAllReduce(at(data), at(data), 1, nccl::float32, nccl::sum, mine,
+                              me.stream.get()),
+                nccl::invalid_argument);
+    } else {
+      me.gpu->finish(me.stream.get());  // the other rank's abort
+      nccl::result now = nccl::success;
+      NCCL_OK(ncclCommGetAsyncError(me.comm, &now));
+      EXPECT_EQ(now, nccl::remote_error);
+      EXPECT_NE(std::string(ncclGetLastError(me.comm)).find("rank 0 has aborted"),
+                std::string::npos)
+          << ncclGetLastError(me.comm);
+      EXPECT_EQ(ncclSend(at(data), 1, nccl::float32, 0, me.comm, me.stream.get()),
+                nccl::remote_error);
+    }
+  });
+}
+
+TEST(NcclAcrossIslands, AGraphIsRefused) {
+  expect_log("captured into a graph");
+  nccl_ranks ranks(2, islands::of_one_rank);
+  ranks.run([&](nccl_rank& me) {
+    device_numbers data(me, filled(1, own(me)));
+    data.get();
+    const auto on = static_cast<detail::cu::stream>(me.stream.get());
+    ranks.gpus.gpus.capture(on, true);
+    EXPECT_EQ(ncclAllReduce(at(data), at(data), 1, nccl::float32, nccl::sum, me.comm, on),
+              nccl::invalid_usage);
+    ranks.gpus.gpus.capture(on, false);
+  });
+}
+
+TEST(NcclMisuse, IsNamed) {
+  expect_log("");
+  nccl_ranks ranks(2, islands::of_one_rank);
+  ranks.run([](nccl_rank& me) {
+    accelerator::stream const on = me.stream.get();
+    device_numbers data(me, filled(2, own(me)));
+    const auto refused = [&](nccl::result got, nccl::result expected, const char* text) {
+      EXPECT_EQ(got, expected) << text;
+      EXPECT_NE(std::string(ncclGetLastError(nullptr)).find(text), std::string::npos)
+          << ncclGetLastError(nullptr);
+    };
+    void* const d = at(data);
+    refused(ncclAllReduce(d, d, 1, 12, nccl::sum, me.comm, on), nccl::invalid_argument,
+            "12 is no data type");
+    refused(ncclAllReduce(d, d, 1, nccl::float32, 77, me.comm, on), nccl::invalid_argument,
+            "77 is no reduction");
+    refused(ncclBroadcast(d, d, 1, nccl::float32, 2, me.comm, on), nccl::invalid_argument,
+            "root 2 of a communicator of 2 ranks");
+    refused(ncclSend(d, 1, nccl::float32, -1, me.comm, on), nccl::invalid_argument, "peer -1");
+    refused(ncclAllReduce(nullptr, d, 1, nccl::float32, nccl::sum, me.comm, on),
+            nccl::invalid_argument, "NULL");
+    refused(ncclAllReduce(d, d, 1, nccl::float32, nccl::sum, nullptr, on), nccl::invalid_argument,
+            "the communicator is NULL");
+    int anything = 0;
+    refused(ncclAllReduce(d, d, 1, nccl::float32, nccl::sum, reinterpret_cast<nccl::comm>(&anything),
+                          on),
+            nccl::invalid_argument, "no communicator");
+    refused(ncclAlltoAll(d, d, 1, nccl::float32, me.comm, on), nccl::invalid_usage, "not in place");
+    refused(ncclGroupEnd(), nccl::invalid_usage, "without ncclGroupStart");
+    nccl::window window = nullptr;
+    refused(ncclCommWindowRegister(me.comm, d, 4, &window, 0), nccl::invalid_usage, "windows");
+    refused(ncclCommGrow(), nccl::invalid_usage, "ncclCommGrow");
+    refused(ncclMemFree(&anything), nccl::invalid_argument, "ncclMemAlloc");
+    void* handle = nullptr;
+    NCCL_OK(ncclCommRegister(me.comm, d, 8, &handle));
+    NCCL_OK(ncclCommDeregister(me.comm, handle));
+    // Nothing of this has done any harm.
+    NCCL_OK(ncclAllReduce(d, d, 2, nccl::float32, nccl::sum, me.comm, on));
+    EXPECT_EQ(data.get(), filled(2, 3));
+  });
+}
+
+TEST(NcclMisuse, MismatchedCallsEndOnEveryRank) {
+  expect_log("");
+  nccl_ranks ranks(2, islands::of_one_rank);
+  ranks.run([](nccl_rank& me) {
+    device_numbers data(me, filled(8, own(me)));
+    const std::size_t count = me.rank == 0 ? 8 : 4;
+    const nccl::result got = ncclAllReduce(at(data), at(data), count, nccl::float32, nccl::sum,
+                                           me.comm, me.stream.get());
+    EXPECT_NE(got, nccl::success);
+    EXPECT_NE(std::string(ncclGetLastError(me.comm)).find("all_reduce"), std::string::npos)
+        << ncclGetLastError(me.comm);
+  });
+}
+
+}  // namespace
+}  // namespace tandem::test
