@@ -3,65 +3,66 @@
 #include "abi.hpp"
 
 /// The exported functions that the tests call, as nccl.h declares them.
-extern "C" {
-namespace nccl = tandem::nccl_abi;
+namespace nccl_abi = tandem::nccl_abi;
 
-nccl::result ncclGetVersion(int* into);
-nccl::result ncclGetUniqueId(nccl::unique_id* into);
-nccl::result ncclCommInitRank(nccl::comm* into, int ranks, nccl::unique_id id, int rank);
-nccl::result ncclCommInitRankConfig(nccl::comm* into, int ranks, nccl::unique_id id, int rank,
-                                    nccl::config* how);
-nccl::result ncclCommInitRankScalable(nccl::comm* into, int ranks, int rank, int id_count,
-                                      nccl::unique_id* ids, nccl::config* how);
-nccl::result ncclCommInitAll(nccl::comm* into, int count, const int* devices);
-nccl::result ncclCommSplit(nccl::comm of, int color, int key, nccl::comm* into, nccl::config* how);
-nccl::result ncclCommShrink(nccl::comm of, int* left_out, int count, nccl::comm* into,
-                            nccl::config* how, int flags);
-nccl::result ncclCommFinalize(nccl::comm of);
-nccl::result ncclCommDestroy(nccl::comm of);
-nccl::result ncclCommAbort(nccl::comm of);
-nccl::result ncclCommGetAsyncError(nccl::comm of, nccl::result* into);
-nccl::result ncclCommCount(nccl::comm of, int* into);
-nccl::result ncclCommUserRank(nccl::comm of, int* into);
-nccl::result ncclCommCuDevice(nccl::comm of, int* into);
-const char* ncclGetErrorString(nccl::result of);
-const char* ncclGetLastError(nccl::comm of);
-nccl::result ncclGroupStart();
-nccl::result ncclGroupEnd();
-nccl::result ncclRedOpCreatePreMulSum(int* into, void* factor, int type, int where, nccl::comm of);
-nccl::result ncclRedOpDestroy(int op, nccl::comm of);
-nccl::result ncclMemAlloc(void** into, std::size_t bytes);
-nccl::result ncclMemFree(void* which);
-nccl::result ncclCommRegister(nccl::comm of, void* from, std::size_t bytes, void** into);
-nccl::result ncclCommDeregister(nccl::comm of, void* handle);
-nccl::result ncclCommWindowRegister(nccl::comm of, void* from, std::size_t bytes,
-                                    nccl::window* into, int flags);
-nccl::result ncclCommGrow();
-nccl::result ncclAllReduce(const void* from, void* into, std::size_t count, int type, int op,
-                           nccl::comm over, nccl::stream on);
-nccl::result pncclAllReduce(const void* from, void* into, std::size_t count, int type, int op,
-                            nccl::comm over, nccl::stream on);
-nccl::result ncclReduce(const void* from, void* into, std::size_t count, int type, int op, int root,
-                        nccl::comm over, nccl::stream on);
-nccl::result ncclBroadcast(const void* from, void* into, std::size_t count, int type, int root,
-                           nccl::comm over, nccl::stream on);
-nccl::result ncclBcast(void* data, std::size_t count, int type, int root, nccl::comm over,
-                       nccl::stream on);
-nccl::result ncclAllGather(const void* from, void* into, std::size_t count, int type,
-                           nccl::comm over, nccl::stream on);
-nccl::result ncclReduceScatter(const void* from, void* into, std::size_t count, int type, int op,
-                               nccl::comm over, nccl::stream on);
-nccl::result ncclSend(const void* from, std::size_t count, int type, int to, nccl::comm over,
-                      nccl::stream on);
-nccl::result ncclRecv(void* into, std::size_t count, int type, int from, nccl::comm over,
-                      nccl::stream on);
-nccl::result ncclGather(const void* from, void* into, std::size_t count, int type, int root,
-                        nccl::comm over, nccl::stream on);
-nccl::result ncclScatter(const void* from, void* into, std::size_t count, int type, int root,
-                         nccl::comm over, nccl::stream on);
-nccl::result ncclAlltoAll(const void* from, void* into, std::size_t count, int type,
-                          nccl::comm over, nccl::stream on);
-nccl::result ncclAllToAllv(const void* from, const std::size_t* sent, const std::size_t* send_at,
+extern "C" {
+
+nccl_abi::result ncclGetVersion(int* into);
+nccl_abi::result ncclGetUniqueId(nccl_abi::unique_id* into);
+nccl_abi::result ncclCommInitRank(nccl_abi::comm* into, int ranks, nccl_abi::unique_id id, int rank);
+nccl_abi::result ncclCommInitRankConfig(nccl_abi::comm* into, int ranks, nccl_abi::unique_id id, int rank,
+                                    nccl_abi::config* how);
+nccl_abi::result ncclCommInitRankScalable(nccl_abi::comm* into, int ranks, int rank, int id_count,
+                                      nccl_abi::unique_id* ids, nccl_abi::config* how);
+nccl_abi::result ncclCommInitAll(nccl_abi::comm* into, int count, const int* devices);
+nccl_abi::result ncclCommSplit(nccl_abi::comm of, int color, int key, nccl_abi::comm* into, nccl_abi::config* how);
+nccl_abi::result ncclCommShrink(nccl_abi::comm of, int* left_out, int count, nccl_abi::comm* into,
+                            nccl_abi::config* how, int flags);
+nccl_abi::result ncclCommFinalize(nccl_abi::comm of);
+nccl_abi::result ncclCommDestroy(nccl_abi::comm of);
+nccl_abi::result ncclCommAbort(nccl_abi::comm of);
+nccl_abi::result ncclCommGetAsyncError(nccl_abi::comm of, nccl_abi::result* into);
+nccl_abi::result ncclCommCount(nccl_abi::comm of, int* into);
+nccl_abi::result ncclCommUserRank(nccl_abi::comm of, int* into);
+nccl_abi::result ncclCommCuDevice(nccl_abi::comm of, int* into);
+const char* ncclGetErrorString(nccl_abi::result of);
+const char* ncclGetLastError(nccl_abi::comm of);
+nccl_abi::result ncclGroupStart();
+nccl_abi::result ncclGroupEnd();
+nccl_abi::result ncclRedOpCreatePreMulSum(int* into, void* factor, int type, int where, nccl_abi::comm of);
+nccl_abi::result ncclRedOpDestroy(int op, nccl_abi::comm of);
+nccl_abi::result ncclMemAlloc(void** into, std::size_t bytes);
+nccl_abi::result ncclMemFree(void* which);
+nccl_abi::result ncclCommRegister(nccl_abi::comm of, void* from, std::size_t bytes, void** into);
+nccl_abi::result ncclCommDeregister(nccl_abi::comm of, void* handle);
+nccl_abi::result ncclCommWindowRegister(nccl_abi::comm of, void* from, std::size_t bytes,
+                                    nccl_abi::window* into, int flags);
+nccl_abi::result ncclCommGrow();
+nccl_abi::result ncclAllReduce(const void* from, void* into, std::size_t count, int type, int op,
+                           nccl_abi::comm over, nccl_abi::stream on);
+nccl_abi::result pncclAllReduce(const void* from, void* into, std::size_t count, int type, int op,
+                            nccl_abi::comm over, nccl_abi::stream on);
+nccl_abi::result ncclReduce(const void* from, void* into, std::size_t count, int type, int op, int root,
+                        nccl_abi::comm over, nccl_abi::stream on);
+nccl_abi::result ncclBroadcast(const void* from, void* into, std::size_t count, int type, int root,
+                           nccl_abi::comm over, nccl_abi::stream on);
+nccl_abi::result ncclBcast(void* data, std::size_t count, int type, int root, nccl_abi::comm over,
+                       nccl_abi::stream on);
+nccl_abi::result ncclAllGather(const void* from, void* into, std::size_t count, int type,
+                           nccl_abi::comm over, nccl_abi::stream on);
+nccl_abi::result ncclReduceScatter(const void* from, void* into, std::size_t count, int type, int op,
+                               nccl_abi::comm over, nccl_abi::stream on);
+nccl_abi::result ncclSend(const void* from, std::size_t count, int type, int to, nccl_abi::comm over,
+                      nccl_abi::stream on);
+nccl_abi::result ncclRecv(void* into, std::size_t count, int type, int from, nccl_abi::comm over,
+                      nccl_abi::stream on);
+nccl_abi::result ncclGather(const void* from, void* into, std::size_t count, int type, int root,
+                        nccl_abi::comm over, nccl_abi::stream on);
+nccl_abi::result ncclScatter(const void* from, void* into, std::size_t count, int type, int root,
+                         nccl_abi::comm over, nccl_abi::stream on);
+nccl_abi::result ncclAlltoAll(const void* from, void* into, std::size_t count, int type,
+                          nccl_abi::comm over, nccl_abi::stream on);
+nccl_abi::result ncclAllToAllv(const void* from, const std::size_t* sent, const std::size_t* send_at,
                            void* into, const std::size_t* received, const std::size_t* receive_at,
-                           int type, nccl::comm over, nccl::stream on);
+                           int type, nccl_abi::comm over, nccl_abi::stream on);
 }

@@ -24,10 +24,10 @@ int rank = 0, ranks = 1;
   do {                   \
     if (!(condition)) fail(#condition, __LINE__); \
   } while (false)
-#define OK(call) CHECK((call) == nccl::success)
+#define OK(call) CHECK((call) == nccl_abi::success)
 
-nccl::unique_id meet(const std::string& file) {
-  nccl::unique_id id;
+nccl_abi::unique_id meet(const std::string& file) {
+  nccl_abi::unique_id id;
   if (rank == 0) {
     OK(ncclGetUniqueId(&id));
     std::ofstream(file + ".new", std::ios::binary).write(id.internal, sizeof id.internal);
@@ -51,33 +51,33 @@ std::vector<T> some(std::size_t count, int of_rank) {
 }
 
 template <class T>
-void all_reduce_sums(nccl::comm over, nccl::type type, std::size_t count) {
+void all_reduce_sums(nccl_abi::comm over, nccl_abi::type type, std::size_t count) {
   const std::vector<T> mine = some<T>(count, rank);
   std::vector<T> sum(count), expected(count);
   for (int r = 0; r < ranks; ++r) {
     const std::vector<T> theirs = some<T>(count, r);
     for (std::size_t i = 0; i < count; ++i) expected[i] = static_cast<T>(expected[i] + theirs[i]);
   }
-  OK(ncclAllReduce(mine.data(), sum.data(), count, type, nccl::sum, over, nullptr));
+  OK(ncclAllReduce(mine.data(), sum.data(), count, type, nccl_abi::sum, over, nullptr));
   CHECK(sum == expected);
 }
 
-void collectives(nccl::comm over) {
+void collectives(nccl_abi::comm over) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{17}, std::size_t{100'003}}) {
-    all_reduce_sums<float>(over, nccl::float32, count);
-    all_reduce_sums<double>(over, nccl::float64, count);
-    all_reduce_sums<std::int32_t>(over, nccl::int32, count);
-    all_reduce_sums<std::int64_t>(over, nccl::int64, count);
-    all_reduce_sums<std::uint64_t>(over, nccl::uint64, count);
-    all_reduce_sums<std::uint32_t>(over, nccl::uint32, count);
-    all_reduce_sums<std::uint8_t>(over, nccl::uint8, count);
-    all_reduce_sums<std::int8_t>(over, nccl::int8, count);
+    all_reduce_sums<float>(over, nccl_abi::float32, count);
+    all_reduce_sums<double>(over, nccl_abi::float64, count);
+    all_reduce_sums<std::int32_t>(over, nccl_abi::int32, count);
+    all_reduce_sums<std::int64_t>(over, nccl_abi::int64, count);
+    all_reduce_sums<std::uint64_t>(over, nccl_abi::uint64, count);
+    all_reduce_sums<std::uint32_t>(over, nccl_abi::uint32, count);
+    all_reduce_sums<std::uint8_t>(over, nccl_abi::uint8, count);
+    all_reduce_sums<std::int8_t>(over, nccl_abi::int8, count);
   }
   const std::size_t count = 1000;
   const auto n = static_cast<std::size_t>(ranks);
   const std::vector<int> mine = some<int>(count, rank);
   std::vector<int> all(count * n, -1);
-  OK(ncclAllGather(mine.data(), all.data(), count, nccl::int32, over, nullptr));
+  OK(ncclAllGather(mine.data(), all.data(), count, nccl_abi::int32, over, nullptr));
   for (std::size_t r = 0; r < n; ++r) {
     CHECK(std::vector<int>(all.begin() + static_cast<long>(r * count),
                            all.begin() + static_cast<long>((r + 1) * count)) ==
@@ -87,62 +87,62 @@ void collectives(nccl::comm over) {
   std::vector<int> received(count);
   std::vector<float> ones(5, 1), sums(5);
   OK(ncclGroupStart());
-  OK(ncclSend(mine.data(), count, nccl::int32, (rank + 1) % ranks, over, nullptr));
-  OK(ncclRecv(received.data(), count, nccl::int32, (rank + ranks - 1) % ranks, over, nullptr));
-  OK(ncclAllReduce(ones.data(), sums.data(), 5, nccl::float32, nccl::sum, over, nullptr));
+  OK(ncclSend(mine.data(), count, nccl_abi::int32, (rank + 1) % ranks, over, nullptr));
+  OK(ncclRecv(received.data(), count, nccl_abi::int32, (rank + ranks - 1) % ranks, over, nullptr));
+  OK(ncclAllReduce(ones.data(), sums.data(), 5, nccl_abi::float32, nccl_abi::sum, over, nullptr));
   OK(ncclGroupEnd());
   CHECK(received == some<int>(count, (rank + ranks - 1) % ranks));
   CHECK(sums == std::vector<float>(5, static_cast<float>(ranks)));
 
   std::vector<int> from(n), into(n, -1);
   for (int r = 0; r < ranks; ++r) from[static_cast<std::size_t>(r)] = 100 * rank + r;
-  OK(ncclAlltoAll(from.data(), into.data(), 1, nccl::int32, over, nullptr));
+  OK(ncclAlltoAll(from.data(), into.data(), 1, nccl_abi::int32, over, nullptr));
   for (int r = 0; r < ranks; ++r) CHECK(into[static_cast<std::size_t>(r)] == 100 * r + rank);
 
   void* memory = nullptr;
   OK(ncclMemAlloc(&memory, 1 << 20));
   std::memset(memory, rank == ranks - 1 ? 5 : 0, 1 << 20);
-  OK(ncclBcast(memory, 1 << 20, nccl::uint8, ranks - 1, over, nullptr));
+  OK(ncclBcast(memory, 1 << 20, nccl_abi::uint8, ranks - 1, over, nullptr));
   CHECK(static_cast<const char*>(memory)[(1 << 20) - 1] == 5);
   OK(ncclMemFree(memory));
 
-  nccl::comm half = nullptr;
+  nccl_abi::comm half = nullptr;
   OK(ncclCommSplit(over, rank % 2, rank, &half, nullptr));
   std::vector<float> in_half(3, 1);
-  OK(ncclAllReduce(in_half.data(), in_half.data(), 3, nccl::float32, nccl::sum, half, nullptr));
+  OK(ncclAllReduce(in_half.data(), in_half.data(), 3, nccl_abi::float32, nccl_abi::sum, half, nullptr));
   CHECK(in_half[2] == static_cast<float>(rank % 2 == 0 ? (ranks + 1) / 2 : ranks / 2));
   OK(ncclCommDestroy(half));
 }
 
 /// The last rank is killed; every other one hears of it within two seconds.
-void killed(nccl::comm over) {
+void killed(nccl_abi::comm over) {
   std::vector<float> data(1000, 1);
   const auto begun = std::chrono::steady_clock::now();
-  nccl::result got = nccl::success;
-  for (int round = 0; got == nccl::success; ++round) {
+  nccl_abi::result got = nccl_abi::success;
+  for (int round = 0; got == nccl_abi::success; ++round) {
     if (rank == ranks - 1 && round == 20) std::raise(SIGKILL);
-    got = ncclAllReduce(data.data(), data.data(), 1000, nccl::float32, nccl::average, over, nullptr);
+    got = ncclAllReduce(data.data(), data.data(), 1000, nccl_abi::float32, nccl_abi::average, over, nullptr);
   }
-  CHECK(got == nccl::remote_error);
+  CHECK(got == nccl_abi::remote_error);
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(4));
   CHECK(std::string(ncclGetLastError(over)).find("rank " + std::to_string(ranks - 1)) !=
         std::string::npos);
-  nccl::result now = nccl::success;
+  nccl_abi::result now = nccl_abi::success;
   OK(ncclCommGetAsyncError(over, &now));
-  CHECK(now == nccl::remote_error);
+  CHECK(now == nccl_abi::remote_error);
   OK(ncclCommAbort(over));
   std::printf("heard of the killed rank\n");
   std::fflush(stdout);
 }
 
-void one_rank_fewer(nccl::comm over) {
+void one_rank_fewer(nccl_abi::comm over) {
   if (rank == ranks - 1) {  // does not make the call, and leaves
     OK(ncclCommDestroy(over));
     return;
   }
   float value = 1;
-  CHECK(ncclAllReduce(&value, &value, 1, nccl::float32, nccl::sum, over, nullptr) !=
-        nccl::success);
+  CHECK(ncclAllReduce(&value, &value, 1, nccl_abi::float32, nccl_abi::sum, over, nullptr) !=
+        nccl_abi::success);
   OK(ncclCommAbort(over));
 }
 
@@ -153,8 +153,8 @@ int main(int argc, char** argv) {
   const std::string what = argv[2];
   rank = std::atoi(std::getenv("RANK"));
   ranks = std::atoi(std::getenv("WORLD_SIZE"));
-  const nccl::unique_id id = meet(argv[1]);
-  nccl::comm over = nullptr;
+  const nccl_abi::unique_id id = meet(argv[1]);
+  nccl_abi::comm over = nullptr;
   OK(ncclCommInitRank(&over, ranks, id, rank));
   if (what == "collectives") {
     collectives(over);

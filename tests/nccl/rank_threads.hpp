@@ -14,7 +14,7 @@ namespace tandem::test {
 
 /// One rank of a communicator of NCCL's interface, on a simulated GPU.
 struct nccl_rank : device_rank {
-  nccl::comm comm = nullptr;
+  nccl_abi::comm comm = nullptr;
 };
 
 /// Runs ranks as threads of this process, each on a simulated GPU, over a simulated library of the
@@ -32,13 +32,14 @@ class nccl_ranks {
 
   /// Every rank joins, does this, and destroys its communicator if it still has it.
   void run(const std::function<void(nccl_rank&)>& what) {
-    nccl::unique_id id;
-    ASSERT_EQ(ncclGetUniqueId(&id), nccl::success) << ncclGetLastError(nullptr);
+    nccl_abi::unique_id id;
+    ASSERT_EQ(ncclGetUniqueId(&id), nccl_abi::success) << ncclGetLastError(nullptr);
     each([&](nccl_rank& me) {
-      ASSERT_EQ(ncclCommInitRank(&me.comm, me.ranks, id, me.rank), nccl::success)
+      ASSERT_EQ(ncclCommInitRank(&me.comm, me.ranks, id, me.rank), nccl_abi::success)
           << ncclGetLastError(nullptr);
       what(me);
-      if (me.comm != nullptr) EXPECT_EQ(ncclCommDestroy(me.comm), nccl::success);
+      const nccl_abi::result destroyed = ncclCommDestroy(me.comm);  // null is ignored
+      EXPECT_EQ(destroyed, nccl_abi::success);
     });
   }
   /// Every rank does this, with its device current and without a communicator.
@@ -66,11 +67,23 @@ class nccl_ranks {
   /// Runs what the event loop of this process still has to do for jobs that were left.
   void close() {
     c::progress& loop = c::progress::of_process({});
+    for (int device = 0; device < 4; ++device) free_holds(loop, device);
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (gpus.gpus.open() != cuda_double::objects{} && std::chrono::steady_clock::now() < limit) {
       loop.poll();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  }
+
+  /// Memory of streams that waited is freed when the next one waits.
+  static void free_holds(c::progress& loop, int device) {
+    accelerator& gpu = accelerator_at(memory_kind::cuda, device);
+    const device_stream stream(gpu);
+    loop.run_now([&] {
+      device_watch watch(loop.executor(), gpu);
+      watch.hold(stream.get()).release();
+      gpu.finish(stream.get());
+    });
   }
 
   const int ranks_;

@@ -55,6 +55,7 @@ std::string group_of_ranks::describe() const {
 
 void group_of_ranks::submit(std::shared_ptr<operation_state> op, operation_body body) {
   loop().count_operations(+1);
+  op->was_submitted();
   loop().submit([self = shared_from_this(), op = std::move(op), body = std::move(body)]() mutable {
     self->begin({std::move(op), std::move(body)});
   });

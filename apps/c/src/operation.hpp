@@ -64,6 +64,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   /// In a batch that was not launched yet.
   void set_in_batch(bool is) noexcept { is_in_batch_ = is; }
   bool is_in_batch() const noexcept { return is_in_batch_; }
+  /// It was given to channels, which may start it much later, when its stream has reached it.
+  void was_submitted() { note_routed(); }
   /// Its calls have been queued, and are complete at `end`.
   void was_queued(std::shared_ptr<device_side> side, device_side::point end);
   /// Whether its calls are complete; finishes it if they are.

@@ -87,19 +87,42 @@ class library_locks {
   std::vector<std::timed_mutex*> held_;
 };
 
+/// Makes the communicator's device current for a call, if another one is.
+class current_device_guard {
+ public:
+  explicit current_device_guard(const comm_rank& of) {
+    if (current_device(of.kind()) == of.device()) return;
+    of_ = &of.on();
+    of_->enter();
+  }
+  ~current_device_guard() {
+    if (of_ != nullptr) of_->leave();
+  }
+  current_device_guard(const current_device_guard&) = delete;
+  current_device_guard& operator=(const current_device_guard&) = delete;
+
+ private:
+  accelerator* of_ = nullptr;
+};
+
+void call_library(const posted_call& what, const detail::nccl& library) {
+  const current_device_guard on(*what.by);
+  what.by_library(library, what.by->native());
+}
+
 void run_by_library(const std::vector<const posted_call*>& calls) {
   if (calls.empty()) return;
   const library_locks held(calls);
   const detail::nccl& library = *calls.front()->by->library().base;
   if (calls.size() == 1) {
-    calls.front()->by_library(library, calls.front()->by->native());
+    call_library(*calls.front(), library);
     return;
   }
   require_ok(library.group_start(), library, nullptr, "ncclGroupStart");
   std::exception_ptr first;
   for (const posted_call* const each : calls) {
     try {
-      each->by_library(library, each->by->native());
+      call_library(*each, library);
     } catch (...) {
       if (!first) first = std::current_exception();
     }

@@ -7,6 +7,8 @@
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "status.hpp"
+
 namespace tandem::nccl_abi {
 namespace {
 
@@ -132,6 +134,7 @@ void comm_rank::lost(const error& why) {
 }
 
 result comm_rank::state() {
+  if (state_ == success) drop_complete();
   const result now = state_;
   if (now != success) return now;
   tandem_error why = TANDEM_ERROR_INIT;
@@ -191,26 +194,36 @@ made_sum comm_rank::find_sum(int op) const {
 }
 
 void comm_rank::keep(tandem_op* started) {
+  const std::lock_guard lock(mutex_);
   started_.push_back(started);
-  drop_complete();
 }
 
+/// The first failure of an operation ends the communicator: later ones could not be matched.
 void comm_rank::drop_complete() {
-  constexpr std::size_t max_kept = 64;
-  while (started_.size() > max_kept &&
-         tandem_op_test(started_.front(), nullptr) != TANDEM_IN_PROGRESS) {
-    tandem_op_release(started_.front());
-    started_.pop_front();
+  const std::lock_guard lock(mutex_);
+  for (; !started_.empty() && started_.front()->state->is_done(); started_.pop_front()) {
+    drop_first();
   }
+}
+
+void comm_rank::drop_first() {
+  const std::unique_ptr<tandem_op, void (*)(tandem_op*)> first(started_.front(), tandem_op_release);
+  if (!first->state->failure()) return;
+  tandem_error why = TANDEM_ERROR_INIT;
+  const result code = result_of(c::report(first->state->failure(), &why));
+  result expected = success;
+  if (state_.compare_exchange_strong(expected, code)) last_error_ = why.text;
 }
 
 void comm_rank::finish() {
+  std::unique_lock lock(mutex_);
   for (; !started_.empty(); started_.pop_front()) {
-    tandem_error why = TANDEM_ERROR_INIT;
-    const tandem_status status = tandem_op_wait(started_.front(), -1, &why);
-    if (status != TANDEM_OK) set_last_error(why.text);
-    tandem_op_release(started_.front());
+    lock.unlock();
+    started_.front()->state->wait(c::progress::time_point::max());
+    lock.lock();
+    drop_first();
   }
+  lock.unlock();
   if (!queue_ || state() != success) return;
   detail::nc::comm native = nullptr;
   ranks_->loop().run_now([&] { native = static_cast<detail::nc::comm>(queue_->release()); });
@@ -225,7 +238,12 @@ void comm_rank::abort(const std::string& reason) {
   state_ = remote_error;
   if (queue_) {
     const error why(errc::peer_lost,
-                    {.rank = rank(), .peer = rank(), .rail = {}, .phase = {}, .detail = reason});
+                    {.rank = rank(),
+                     .peer = rank(),
+                     .rail = {},
+                     .phase = {},
+                     .detail = reason,
+                     .advice = {}});
     ranks_->loop().run_now([&] { lost(why); });
   }
   tandem_job_abort(job_.get(), reason.c_str());

@@ -108,6 +108,7 @@ class comm_rank {
   void make_queue();
   void lost(const error& why);
   void drop_complete();
+  void drop_first();
 
   const planner plan_;
   const memory_kind kind_;

@@ -121,20 +121,47 @@ std::optional<join_plan> plan_split(const comm_rank& of, color_and_key mine) {
   return plan;
 }
 
+/// The ranks that stay send each other messages: those that are left out may be gone, and the store
+/// of the job with them.
 join_plan plan_shrink(const comm_rank& of, const std::vector<int>& left_out) {
-  std::vector<std::int32_t> stay;
+  std::vector<int> stay;
   for (int rank = 0; rank < of.size(); ++rank) {
     if (!std::ranges::count(left_out, rank)) stay.push_back(rank);
   }
-  tandem_comm* group = nullptr;
+  unique_id id{};
+  const tandem_buffer message{&id, sizeof id, TANDEM_HOST, 0};
+  std::vector<tandem_op*> all;
   tandem_error why = TANDEM_ERROR_INIT;
-  require_ok(tandem_comm_create_group(of.channels(), stay.data(), stay.size(), "ncclCommShrink",
-                                      &group, &why),
-             why);
-  const std::unique_ptr<tandem_comm, void (*)(tandem_comm*)> owned(group, tandem_comm_destroy);
-  std::vector<int> members;
-  for (int rank = 0; rank < static_cast<int>(stay.size()); ++rank) members.push_back(rank);
-  return meet_again(group, members);
+  const bool makes_id = stay.front() == of.rank();
+  if (makes_id) {
+    id = own_ids::of_process().make(tandem::settings::from_environment());
+    for (std::size_t i = 1; i < stay.size(); ++i) {
+      require_ok(tandem_send(of.channels(), message, stay[i], TANDEM_MAX_TAG, nullptr,
+                             &all.emplace_back(nullptr), &why),
+                 why);
+    }
+  } else {
+    require_ok(tandem_recv(of.channels(), message, stay.front(), TANDEM_MAX_TAG, nullptr,
+                           &all.emplace_back(nullptr), &why),
+               why);
+  }
+  tandem_status first = TANDEM_OK;
+  for (tandem_op* const each : all) {
+    tandem_error failed = TANDEM_ERROR_INIT;
+    const tandem_status status = tandem_op_wait(each, -1, &failed);
+    if (status != TANDEM_OK && first == TANDEM_OK) {
+      first = status;
+      why = failed;
+    }
+    tandem_op_release(each);
+  }
+  require_ok(first, why);
+  join_plan plan;
+  plan.at = decode(id);
+  plan.serves = makes_id && own_ids::of_process().take(plan.at);
+  plan.size = static_cast<int>(stay.size());
+  plan.rank = static_cast<int>(std::ranges::find(stay, of.rank()) - stay.begin());
+  return plan;
 }
 
 }  // namespace
