@@ -42,18 +42,22 @@ tandem_buffer buffer_at(const comm_rank& of, const void* data, std::size_t count
   return {const_cast<void*>(data), bytes, static_cast<std::int32_t>(of.kind()), of.device()};
 }
 
-tandem_reduction reduction_of(const comm_rank& of, int type, int op, stream on) {
+posted_reduction reduction_at_call(const comm_rank& of, int type, int op) {
+  if (op >= 0 && op < built_in_ops) return {type, op};
+  const made_sum sum = of.find_sum(op);
+  if (sum.of == type) return {type, op, sum};
+  throw failure(invalid_argument,
+                fmt::format("the premultiplied sum was made for data type {}, not {}",
+                            static_cast<int>(sum.of), type));
+}
+
+tandem_reduction reduction_of(const comm_rank& of, const posted_reduction& what, stream on) {
   constexpr std::array<tandem_reduce_op, built_in_ops> ops{
       TANDEM_SUM, TANDEM_PRODUCT, TANDEM_MAXIMUM, TANDEM_MINIMUM, TANDEM_AVERAGE};
-  const tandem_type as = tandem_type_of(type);
-  if (op >= 0 && op < built_in_ops) return {as, ops[static_cast<std::size_t>(op)], 1};
-  const made_sum sum = of.find_sum(op);
-  if (sum.of != type) {
-    refuse(invalid_argument, fmt::format("the premultiplied sum was made for data type {}, not {}",
-                                         static_cast<int>(sum.of), type));
-  }
-  const std::array<std::byte, 8> factor = read_factor(of, sum, on);
-  return {as, TANDEM_PREMULTIPLIED_SUM, value_of(sum.of, factor.data())};
+  const tandem_type as = tandem_type_of(what.type);
+  if (!what.made) return {as, ops[static_cast<std::size_t>(what.op)], 1};
+  const std::array<std::byte, 8> factor = read_factor(of, *what.made, on);
+  return {as, TANDEM_PREMULTIPLIED_SUM, value_of(what.made->of, factor.data())};
 }
 
 void require_no_capture(const comm_rank& of, stream on, const char* call) {
@@ -64,16 +68,16 @@ void require_no_capture(const comm_rank& of, stream on, const char* call) {
                      call));
 }
 
-library_reduction::library_reduction(const comm_rank& of, int type, int op,
-                                     const detail::nccl& library, detail::nc::comm native)
-    : library_(library), native_(native), op_(op) {
-  if (op >= 0 && op < built_in_ops) return;
-  made_sum sum = of.find_sum(op);
-  void* const factor =
-      sum.on_device == nullptr ? sum.factor.data() : const_cast<void*>(sum.on_device);
-  const int where = sum.on_device == nullptr ? on_host : on_device;
-  require_ok(library_.make_premultiplied_sum(&op_, factor, type, where, native_), library_, native_,
-             "ncclRedOpCreatePreMulSum");
+library_reduction::library_reduction(const posted_reduction& what, const detail::nccl& library,
+                                     detail::nc::comm native)
+    : library_(library), native_(native), op_(what.op) {
+  if (!what.made) return;
+  made_sum sum = *what.made;
+  const bool is_here = sum.on_device == nullptr;
+  void* const factor = is_here ? sum.factor.data() : const_cast<void*>(sum.on_device);
+  require_ok(library_.make_premultiplied_sum(&op_, factor, what.type, is_here ? on_host : on_device,
+                                             native_),
+             library_, native_, "ncclRedOpCreatePreMulSum");
   is_made_ = true;
 }
 

@@ -3,6 +3,7 @@
 #include <tandem.h>
 
 #include <cstddef>
+#include <optional>
 
 #include "abi.hpp"
 #include "comm_rank.hpp"
@@ -19,7 +20,7 @@ int checked_rank(const comm_rank& in, int rank, const char* call, const char* wh
 /// `count` elements at an address that the communicator's memory has; null for none.
 tandem_buffer buffer_at(const comm_rank& of, const void* data, std::size_t count, int type);
 /// Of channels. Where the program has put the factor on the device, waits for `on` and reads it.
-tandem_reduction reduction_of(const comm_rank& of, int type, int op, stream on);
+tandem_reduction reduction_of(const comm_rank& of, const posted_reduction& what, stream on);
 /// Refuses a stream that is being captured into a graph: channels need the processor for each call.
 void require_no_capture(const comm_rank& of, stream on, const char* call);
 
@@ -30,10 +31,18 @@ inline std::byte* offset(void* from, std::size_t bytes) noexcept {
   return static_cast<std::byte*>(from) + bytes;
 }
 
-/// The operation of a call of the vendor's library; a premultiplied sum is made for the call.
+/// The operation of a call. A program may destroy its premultiplied sum before the group ends.
+struct posted_reduction {
+  int type = 0;
+  int op = 0;
+  std::optional<made_sum> made = {};
+};
+posted_reduction reduction_at_call(const comm_rank& of, int type, int op);
+
+/// The same for the vendor's library, in which a premultiplied sum is made for the call.
 class library_reduction {
  public:
-  library_reduction(const comm_rank& of, int type, int op, const detail::nccl& library,
+  library_reduction(const posted_reduction& what, const detail::nccl& library,
                     detail::nc::comm native);
   ~library_reduction();
   library_reduction(const library_reduction&) = delete;

@@ -135,14 +135,6 @@ void comm_rank::lost(const error& why) {
 
 result comm_rank::state() {
   if (state_ == success) drop_complete();
-  const result now = state_;
-  if (now != success) return now;
-  tandem_error why = TANDEM_ERROR_INIT;
-  const tandem_status status = tandem_comm_state(channels(), &why);
-  if (status == TANDEM_OK) return success;
-  set_last_error(why.text);
-  result found = success;
-  state_.compare_exchange_strong(found, result_of(status));
   return state_;
 }
 

@@ -71,7 +71,7 @@ class comm_rank {
   int device() const noexcept { return device_; }
 
   /// `in_progress` while it is joining; else `success` or the error that has ended it, whose text
-  /// is the last error then.
+  /// is the last error then. An operation that has failed ends it.
   result state();
   std::string last_error();
   void set_last_error(std::string text);

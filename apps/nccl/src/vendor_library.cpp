@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -49,7 +50,7 @@ std::vector<fs::path> folders_to_search() {
   }
   for (const char* const usual :
        {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/lib",
-        "/usr/local/cuda/lib64", "/opt/rocm/lib", "/usr/lib"}) {
+        "/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/rocm/lib", "/usr/lib"}) {
     all.emplace_back(usual);
   }
   std::error_code failed;
