@@ -249,7 +249,8 @@ TEST(NcclIsland, IsCarriedByTheVendorsLibrary) {
   EXPECT_EQ(ranks.library.calls("ncclAllReduce"), 2);
 }
 
-/// Streams wait, not threads: rank 0 queues receives before rank 1 sends, and goes on.
+/// Streams wait, not threads, except for the first call of a kind: rank 0 queues receives before
+/// rank 1 sends, and goes on.
 TEST(NcclAcrossIslands, CallsReturnBeforeThePeerMakesThem) {
   const environment_variable waits("TANDEM_STREAM_WAITS", "1");
   nccl_ranks ranks(2, islands::of_one_rank);
@@ -257,6 +258,11 @@ TEST(NcclAcrossIslands, CallsReturnBeforeThePeerMakesThem) {
   std::shared_future<void> is_queued = queued.get_future().share();
   ranks.run([&](nccl_rank& me) {
     device_numbers data(me, filled(6, own(me)));
+    if (me.rank == 0) {
+      NCCL_OK(ncclRecv(at(data), 1, nccl_abi::float32, 1, me.comm, me.stream.get()));
+    } else {
+      NCCL_OK(ncclSend(at(data), 1, nccl_abi::float32, 0, me.comm, me.stream.get()));
+    }
     if (me.rank == 0) {
       for (std::size_t i = 0; i < 6; ++i)
         NCCL_OK(ncclRecv(data.part(i, 1).data, 1, nccl_abi::float32, 1, me.comm, me.stream.get()));
@@ -277,7 +283,11 @@ TEST(NcclAcrossIslands, AnAbortReleasesStreams) {
   const environment_variable waits("TANDEM_STREAM_WAITS", "1");
   nccl_ranks ranks(2, islands::of_one_rank);
   ranks.run([&](nccl_rank& me) {
-    device_numbers data(me, filled(1, own(me)));
+    device_numbers data(me, filled(1, own(me))), sent(me, filled(1, 7));
+    NCCL_OK(ncclGroupStart());
+    NCCL_OK(ncclSend(at(sent), 1, nccl_abi::float32, 1 - me.rank, me.comm, me.stream.get()));
+    NCCL_OK(ncclRecv(at(data), 1, nccl_abi::float32, 1 - me.rank, me.comm, me.stream.get()));
+    NCCL_OK(ncclGroupEnd());
     NCCL_OK(ncclRecv(at(data), 1, nccl_abi::float32, 1 - me.rank, me.comm, me.stream.get()));
     if (me.rank == 0) {
       const nccl_abi::comm mine = std::exchange(me.comm, nullptr);

@@ -315,7 +315,8 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
  * The caller does not wait for operations that NCCL or RCCL carries out, except for the first
  * collective of a communicator and the first message between two ranks, which initialise it. For all
  * others it does, unless the setting stream-waits is 1: a driver that loads a kernel on its first
- * use, or frees memory, waits for all streams, and Tandem needs the driver to let them go on.
+ * use, or frees memory, waits for all streams, and Tandem needs the driver to let them go on. With
+ * that setting it waits for the first of a kind: of a function, type, peer and power of two of bytes.
  */
 tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* error);
 /* After completion: the length of the message received. */

@@ -52,6 +52,7 @@ class job_state : public std::enable_shared_from_this<job_state> {
   int island() const noexcept { return island_; }
   std::chrono::milliseconds operation_timeout() const noexcept { return operation_timeout_; }
 
+  const std::shared_ptr<known_calls>& calls() const noexcept { return calls_; }
   /// The accelerator of a buffer, made on first use. Any thread but the loop's.
   std::shared_ptr<device_side> side_of(memory_kind kind, int device);
 
@@ -81,6 +82,7 @@ class job_state : public std::enable_shared_from_this<job_state> {
   std::shared_ptr<group_of_ranks> add(std::unique_ptr<communicator> ranks);
 
   progress& loop_;
+  const std::shared_ptr<known_calls> calls_ = std::make_shared<known_calls>();
   std::mutex sides_mutex_;
   std::map<std::pair<memory_kind, int>, std::shared_ptr<device_side>> sides_;
   launch_info who_;

@@ -65,12 +65,13 @@ void operation_state::wait_on(accelerator::stream stream) {
     const std::lock_guard lock(mutex_);
     if (is_done()) return;
     if (end_) return side_->await(stream, end_);
-    if (side_ && side_->can_hold()) {
+    if (side_ && side_->can_hold() && (!known_ || known_->contains(kind_of_call_))) {
       holds_.push_back(side_->hold(stream));
       return;
     }
   }
   wait(progress::time_point::max());
+  if (known_ && !failure()) known_->add(kind_of_call_);
 }
 
 void operation_state::was_queued(std::shared_ptr<device_side> side, device_side::point end) {

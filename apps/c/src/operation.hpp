@@ -11,6 +11,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <tandem/communicator.hpp>
 #include <tandem/detail/cancellable.hpp>
 #include <vector>
@@ -19,6 +21,34 @@
 #include "progress.hpp"
 
 namespace tandem::c {
+
+/// Which operations are alike: the same function, type of elements, peer, and power of two of bytes.
+struct call_kind {
+  std::string_view name;
+  int type = -1;
+  int peer = -1;
+  int log2_bytes = 0;
+  auto operator<=>(const call_kind&) const = default;
+};
+
+/// The kinds of operations of a job that were carried out once. The first of a kind may load
+/// kernels and allocate memory, for which drivers wait for all streams: none may wait for it
+/// meanwhile. Any thread.
+class known_calls {
+ public:
+  bool contains(const call_kind& what) const {
+    const std::lock_guard lock(mutex_);
+    return known_.contains(what);
+  }
+  void add(const call_kind& what) {
+    const std::lock_guard lock(mutex_);
+    known_.insert(what);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<call_kind> known_;
+};
 
 /// What an operation does, on the loop.
 using operation_body = std::function<asio::awaitable<void>(class operation_state&)>;
@@ -58,6 +88,12 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void begin_after(std::shared_ptr<device_side> side, accelerator::stream stream);
   bool begins_after_stream() const noexcept { return begin_ != nullptr; }
   const device_side::point& beginning() const noexcept { return begin_; }
+
+  /// Before it is started: threads, not streams, wait for it if it is the first of its kind.
+  void set_kind(std::shared_ptr<known_calls> among, const call_kind& what) {
+    known_ = std::move(among);
+    kind_of_call_ = what;
+  }
 
   /// Before it is given to a vendor's library: it will be queued, or given to channels after all.
   void may_be_queued() noexcept { is_routed_ = false; }
@@ -101,6 +137,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   device_side::point begin_;
   device_side::point end_;  ///< of its calls; null: not queued
   std::vector<stream_hold> holds_;
+  std::shared_ptr<known_calls> known_;
+  call_kind kind_of_call_;
 };
 
 }  // namespace tandem::c

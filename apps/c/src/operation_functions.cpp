@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <tandem.h>
 
+#include <bit>
 #include <cstddef>
 #include <initializer_list>
 #include <limits>
@@ -57,6 +58,7 @@ const tandem_buffer* find_on_device(buffers used) {
 struct work {
   operation_body by_channels;
   library_call by_library = {};  ///< without `make`: channels only
+  int type = -1;                 ///< of elements that are combined
 };
 
 void start_now(const std::shared_ptr<group_of_ranks>& among, std::shared_ptr<operation_state> op,
@@ -98,8 +100,12 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       std::shared_ptr<device_side> side = among->job()->side_of(kind, on_device->device);
       made->state->kind = kind;
       what.by_library.side = side;
-      if (call != nullptr && call->has_stream != 0)
+      if (call != nullptr && call->has_stream != 0) {
         made->state->begin_after(std::move(side), call->stream);
+        const auto log2_bytes = static_cast<int>(std::bit_width(on_device->bytes));
+        made->state->set_kind(among->job()->calls(),
+                              {name, what.type, what.by_library.peer, log2_bytes});
+      }
     }
     if (tandem_batch* const together = batch_of(call)) {
       together->operations.add(made->state, [among, op = made->state, what](call_batch& with) {
@@ -141,7 +147,7 @@ int checked_tag(const char* name, std::int32_t tag) {
 library_call message_call(const group_of_ranks& among, int peer, int tag, bool is_send,
                           std::size_t bytes, std::function<void(tandem::library_queue&)> make) {
   const bool is_other = peer >= 0 && peer < among.size() && peer != among.rank();
-  if (tag != 0 || !is_other) return {};
+  if (tag != 0 || !is_other) return {.peer = peer};
   return {.peer = peer, .is_send = is_send, .bytes = bytes, .make = std::move(make)};
 }
 
@@ -204,7 +210,8 @@ tandem_status tandem_all_reduce(tandem_comm* comm, tandem_buffer data, tandem_bu
                       return tandem::all_reduce(self.ranks(), from, into, type, by);
                     },
                     {.is_possible = has(type, by),
-                     .make = [=](library_queue& q) { q.all_reduce(from, into, type, by); }}};
+                     .make = [=](library_queue& q) { q.all_reduce(from, into, type, by); }},
+                    how.type};
       });
 }
 
@@ -220,7 +227,8 @@ tandem_status tandem_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer
                       return tandem::reduce(self.ranks(), from, into, type, by, root);
                     },
                     {.is_possible = has(type, by),
-                     .make = [=](library_queue& q) { q.reduce(from, into, type, by, root); }}};
+                     .make = [=](library_queue& q) { q.reduce(from, into, type, by, root); }},
+                    how.type};
       });
 }
 
@@ -255,7 +263,8 @@ tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem
                     },
                     {.is_possible = has(type, by), .make = [=](library_queue& q) {
                        q.reduce_scatter(from, into, lengths, type, by);
-                     }}};
+                     }},
+                    how.type};
       });
 }
 

@@ -19,6 +19,14 @@ std::shared_ptr<comm_rank> checked(comm of, const char* call);
 int checked_rank(const comm_rank& in, int rank, const char* call, const char* what);
 /// `count` elements at an address that the communicator's memory has; null for none.
 tandem_buffer buffer_at(const comm_rank& of, const void* data, std::size_t count, int type);
+/// The operation of a call. A program may destroy its premultiplied sum before the group ends.
+struct posted_reduction {
+  int type = 0;
+  int op = 0;
+  std::optional<made_sum> made = {};
+};
+posted_reduction reduction_at_call(const comm_rank& of, int type, int op);
+
 /// Of channels. Where the program has put the factor on the device, waits for `on` and reads it.
 tandem_reduction reduction_of(const comm_rank& of, const posted_reduction& what, stream on);
 /// Refuses a stream that is being captured into a graph: channels need the processor for each call.
@@ -30,14 +38,6 @@ inline const std::byte* offset(const void* from, std::size_t bytes) noexcept {
 inline std::byte* offset(void* from, std::size_t bytes) noexcept {
   return static_cast<std::byte*>(from) + bytes;
 }
-
-/// The operation of a call. A program may destroy its premultiplied sum before the group ends.
-struct posted_reduction {
-  int type = 0;
-  int op = 0;
-  std::optional<made_sum> made = {};
-};
-posted_reduction reduction_at_call(const comm_rank& of, int type, int op);
 
 /// The same for the vendor's library, in which a premultiplied sum is made for the call.
 class library_reduction {

@@ -153,9 +153,9 @@ TANDEM_NCCL_FUNCTION(result, ncclAllReduce,
                       stream on)) {
   constexpr auto name = "ncclAllReduce";
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
-    const posted_reduction reduction = reduction_at_call(by, type, op);
+    const posted_reduction how_posted = reduction_at_call(by, type, op);
     call.by_library = [=](const nccl& library, nc::comm native) {
-      const library_reduction how(reduction, library, native);
+      const library_reduction how(how_posted, library, native);
       require_ok(library.all_reduce(from, into, count, type, how.op(), native, on), library, native,
                  name);
     };
@@ -163,7 +163,7 @@ TANDEM_NCCL_FUNCTION(result, ncclAllReduce,
     const tandem_buffer data = buffer_at(by, from, count, type);
     const tandem_buffer out = buffer_at(by, into, count, type);
     call.by_channels.push_back(
-        [over = by.channels(), data, out, how = reduction_of(by, reduction, on)](
+        [over = by.channels(), data, out, how = reduction_of(by, how_posted, on)](
             const tandem_call* with, tandem_op** started, tandem_error* why) {
           return tandem_all_reduce(over, data, out, how, with, started, why);
         });
@@ -176,9 +176,9 @@ TANDEM_NCCL_FUNCTION(result, ncclReduce,
   constexpr auto name = "ncclReduce";
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     checked_rank(by, root, name, "root");
-    const posted_reduction reduction = reduction_at_call(by, type, op);
+    const posted_reduction how_posted = reduction_at_call(by, type, op);
     call.by_library = [=](const nccl& library, nc::comm native) {
-      const library_reduction how(reduction, library, native);
+      const library_reduction how(how_posted, library, native);
       require_ok(library.reduce(from, into, count, type, how.op(), root, native, on), library,
                  native, name);
     };
@@ -187,7 +187,7 @@ TANDEM_NCCL_FUNCTION(result, ncclReduce,
     const bool is_root = by.rank() == root;
     const tandem_buffer out = is_root ? buffer_at(by, into, count, type) : buffer_at(by, nullptr, 0, type);
     call.by_channels.push_back(
-        [over = by.channels(), data, out, root, how = reduction_of(by, reduction, on)](
+        [over = by.channels(), data, out, root, how = reduction_of(by, how_posted, on)](
             const tandem_call* with, tandem_op** started, tandem_error* why) {
           return tandem_reduce(over, data, out, how, root, with, started, why);
         });
@@ -229,9 +229,9 @@ TANDEM_NCCL_FUNCTION(result, ncclReduceScatter,
                       stream on)) {
   constexpr auto name = "ncclReduceScatter";
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
-    const posted_reduction reduction = reduction_at_call(by, type, op);
+    const posted_reduction how_posted = reduction_at_call(by, type, op);
     call.by_library = [=](const nccl& library, nc::comm native) {
-      const library_reduction how(reduction, library, native);
+      const library_reduction how(how_posted, library, native);
       require_ok(library.reduce_scatter(from, into, count, type, how.op(), native, on), library,
                  native, name);
     };
@@ -240,7 +240,7 @@ TANDEM_NCCL_FUNCTION(result, ncclReduceScatter,
     const tandem_buffer all = buffer_at(by, from, count * ranks, type);
     const tandem_buffer mine = buffer_at(by, into, count, type);
     call.by_channels.push_back(
-        [over = by.channels(), all, mine, how = reduction_of(by, reduction, on)](
+        [over = by.channels(), all, mine, how = reduction_of(by, how_posted, on)](
             const tandem_call* with, tandem_op** started, tandem_error* why) {
           return tandem_reduce_scatter(over, all, mine, nullptr, how, with, started, why);
         });
