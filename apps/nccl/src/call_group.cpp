@@ -107,6 +107,7 @@ class current_device_guard {
 
 void call_library(const posted_call& what, const detail::nccl& library) {
   const current_device_guard on(*what.by);
+  if (what.before) what.before();
   what.by_library(library, what.by->native());
 }
 

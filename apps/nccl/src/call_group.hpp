@@ -18,10 +18,11 @@ struct posted_call {
 
   std::shared_ptr<comm_rank> by = {};
   stream on = nullptr;
+  /// Work that is queued on the stream before.
+  std::function<void()> before = {};
   /// By the vendor's library, on the program's stream.
   std::function<void(const detail::nccl& library, detail::nc::comm native)> by_library = {};
-  /// By channels: work that is queued on the stream before, and the operations.
-  std::function<void()> before = {};
+  /// By channels.
   std::vector<start_function> by_channels = {};
 };
 

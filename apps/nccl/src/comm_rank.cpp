@@ -185,6 +185,13 @@ made_sum comm_rank::find_sum(int op) const {
   throw failure(invalid_argument, fmt::format("{} is no reduction of this communicator", op));
 }
 
+void* comm_rank::copy_for(stream on, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  std::vector<buffer>& all = copies_[on];
+  if (all.empty() || all.back().size() < bytes) all.emplace_back(bytes, kind_, device_);
+  return all.back().data();
+}
+
 void comm_rank::keep(tandem_op* started) {
   const std::lock_guard lock(mutex_);
   started_.push_back(started);

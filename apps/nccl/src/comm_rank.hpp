@@ -15,7 +15,9 @@
 #include <string>
 #include <tandem/accelerator.hpp>
 #include <tandem/library_queue.hpp>
+#include <tandem/memory.hpp>
 #include <thread>
+#include <vector>
 
 #include "abi.hpp"
 #include "failure.hpp"
@@ -92,6 +94,9 @@ class comm_rank {
   void remove_sum(int op);
   made_sum find_sum(int op) const;
 
+  /// Memory for a copy that is work of the stream: until the stream's next copy.
+  void* copy_for(stream on, std::size_t bytes);
+
   /// An operation that channels carry, until it is complete.
   void keep(tandem_op* started);
   /// Waits for all operations that channels carry, and for the library's; no more calls after it.
@@ -127,6 +132,8 @@ class comm_rank {
   std::map<int, made_sum> sums_;
   int next_sum_ = built_in_ops;
   std::deque<tandem_op*> started_;
+  /// Those that were too small are kept, too: earlier calls may still use them.
+  std::map<stream, std::vector<buffer>> copies_;
 };
 
 /// The communicators that programs hold; what a program passes may be any pointer. A call keeps its

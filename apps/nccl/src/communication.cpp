@@ -29,6 +29,15 @@ result post(comm over, stream on, const char* name, Describe describe) {
   });
 }
 
+/// Work of the stream, or at once in the memory of the host.
+void copy_on(const comm_rank& by, void* into, const void* from, std::size_t bytes, stream on) {
+  if (by.kind() == tandem::memory_kind::host) {
+    std::memcpy(into, from, bytes);
+  } else {
+    by.on().copy(into, from, bytes, on);
+  }
+}
+
 posted_call::start_function send_to(const comm_rank& by, const void* from, std::size_t count,
                                     int type, int to) {
   return [over = by.channels(), message = buffer_at(by, from, count, type), to](
@@ -93,13 +102,11 @@ result broadcast(const void* from, void* into, std::size_t count, int type, int 
     const tandem_buffer data = buffer_at(by, into, count, type);
     if (by.rank() == root && from != into && count != 0) {
       buffer_at(by, from, count, type);
-      call.before = [&by, into, from, bytes = data.bytes, on] {
-        if (by.kind() == tandem::memory_kind::host) {
-          std::memcpy(into, from, bytes);
-        } else {
-          by.on().copy(into, from, bytes, on);
-        }
-      };
+      if (!by.is_one_island()) {
+        call.before = [&by, into, from, bytes = data.bytes, on] {
+          copy_on(by, into, from, bytes, on);
+        };
+      }
     }
     call.by_channels.push_back([over = by.channels(), data, root](const tandem_call* how,
                                                                   tandem_op** op,
@@ -117,12 +124,19 @@ result all_to_all(const void* from, void* into, std::size_t count, int type, com
                   const char* name) {
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     const std::size_t block_bytes = count * bytes_of(type);
-    if (from == into && count != 0 && by.size() > 1)
-      refuse(invalid_usage, fmt::format("{} is not in place: give two buffers", name));
+    const std::size_t all_bytes = static_cast<std::size_t>(by.size()) * block_bytes;
+    // In place, what arrives would overwrite what is still to be sent.
+    const void* source = from;
+    if (from == into && all_bytes != 0) {
+      source = by.copy_for(on, all_bytes);
+      call.before = [&by, to = const_cast<void*>(source), from, all_bytes, on] {
+        copy_on(by, to, from, all_bytes, on);
+      };
+    }
     messages all{by, call, type};
     for (int peer = 0; peer < by.size(); ++peer) {
       const std::size_t at = static_cast<std::size_t>(peer) * block_bytes;
-      all.send(offset(from, at), count, peer);
+      all.send(offset(source, at), count, peer);
       all.receive(offset(into, at), count, peer);
     }
     all.finish(name);
