@@ -50,8 +50,6 @@ void add_nccl(std::vector<std::pair<std::string, std::string>>& environment,
   const char* const before = std::getenv("LD_PRELOAD");
   if (before != nullptr && *before != '\0') preload += fmt::format(":{}", before);
   environment.emplace_back("LD_PRELOAD", preload);
-  if (std::getenv("CUDA_MODULE_LOADING") == nullptr)
-    environment.emplace_back("CUDA_MODULE_LOADING", "EAGER");
 }
 
 }  // namespace tandem::launcher

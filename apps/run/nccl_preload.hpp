@@ -11,11 +11,8 @@ namespace tandem::launcher {
 /// @par Errors thrown: `errc::bad_option`: they are not there, with the folders.
 std::vector<std::string> nccl_libraries();
 
-/// What makes programs use them instead of their own.
-///
-/// LD_PRELOAD, because PyTorch's libraries find theirs by DT_RPATH, which precedes LD_LIBRARY_PATH;
-/// and kernels that are loaded at the start, because one that is loaded on its first use waits for
-/// all streams, also for those that wait for a peer.
+/// What makes programs use them instead of their own: LD_PRELOAD, because PyTorch's libraries find
+/// theirs by DT_RPATH, which precedes LD_LIBRARY_PATH.
 void add_nccl(std::vector<std::pair<std::string, std::string>>& environment,
               const std::vector<std::string>& libraries);
 

@@ -40,8 +40,7 @@ int run_main(std::span<const std::string> args) {
   line.flag("no-prefix", no_prefix,
             "no \"[rank] \" prefix; ranks inherit standard output, so that a terminal stays one");
   line.flag("nccl", with_nccl,
-            "calls of NCCL and RCCL go to Tandem: LD_PRELOAD for the ranks, and "
-            "CUDA_MODULE_LOADING=EAGER unless that is set");
+            "calls of NCCL and RCCL go to Tandem: sets LD_PRELOAD for the ranks");
   line.option("port", port, 0, 65535, "loopback port on which rank 0 listens; 0 picks a free one");
   line.option(
       "grace", grace_s, 0, 3600,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -26,17 +25,6 @@ void add_local_size(launch_info& to) {
     to.local_size_known = found->local_size_known;
   } catch (const error&) {  // variables of a launcher that are not for us
   }
-}
-
-bool is_set(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
-
-/// A kernel that is loaded on its first use waits for all streams, also those that wait for us.
-bool loads_kernels_at_start() {
-  const char* const how = std::getenv("CUDA_MODULE_LOADING");
-  return how != nullptr && std::string_view(how) == "EAGER";
 }
 
 template <class T>
@@ -76,7 +64,6 @@ std::unique_ptr<tandem_job, comm_rank::job_deleter> comm_rank::make_job() const 
   request.options = settings::from_environment();
   if (request.options.secret_file.empty() && request.options.certificate_file.empty())
     request.options.job_secret = secret(how_.at.key_text());
-  if (!is_set("TANDEM_STREAM_WAITS")) request.options.stream_waits = loads_kernels_at_start();
   request.kind = kind_;
   request.device = device_;
   return std::unique_ptr<tandem_job, job_deleter>(c::make_job(std::move(request)).release());

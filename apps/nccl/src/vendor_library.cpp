@@ -1,7 +1,11 @@
 #include "vendor_library.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -85,17 +89,42 @@ void find_optional(void* in, Function& into, const char* name) {
   into = reinterpret_cast<Function>(::dlsym(in, name));
 }
 
+/// A copy of a file in memory. @return a path; the file exists as long as the process
+std::string copy_of(const std::string& path) {
+  const int from = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int to = ::memfd_create("vendor-nccl", MFD_CLOEXEC);
+  constexpr std::size_t at_once = std::size_t{1} << 30;
+  ssize_t copied = from < 0 || to < 0 ? -1 : 1;
+  while (copied > 0) copied = ::sendfile(to, from, nullptr, at_once);
+  if (from >= 0) ::close(from);
+  return copied < 0 ? std::string() : fmt::format("/proc/self/fd/{}", to);
+}
+
+/// The library's calls of its own functions have to reach those, not ours of the same names. A file
+/// that the process has loaded already (PyTorch does) has been bound to ours, so a copy is loaded.
+void* open_in_own_scope(const std::string& path, std::string& why_none) {
+#ifdef __SANITIZE_ADDRESS__  // refuses RTLD_DEEPBIND
+  constexpr int own_scope = 0;
+#else
+  constexpr int own_scope = RTLD_DEEPBIND;
+#endif
+  std::string file = path;
+  if (::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) != nullptr) file = copy_of(path);
+  void* const found = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | own_scope);
+  const char* const message = found == nullptr ? ::dlerror() : nullptr;
+  if (message != nullptr) why_none = fmt::format("{}: {}", path, message);
+  return found;
+}
+
 vendor_library open_library(memory_kind kind) {
   vendor_library made;
   std::string why_none;
   const std::string path = find_file(kind, why_none);
-  detail::set_nccl_path(path, why_none);
+  void* const opened = path.empty() ? nullptr : open_in_own_scope(path, why_none);
+  detail::set_nccl(opened, why_none);
   made.base = detail::find_nccl(kind, made.text);
-  if (made.base == nullptr) return made;
+  if (made.base == nullptr || opened == nullptr) return made;
   made.text = path;
-  void* const opened =
-      path.empty() ? nullptr : ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  if (opened == nullptr) return made;
   find_optional(opened, made.finalize, "ncclCommFinalize");
   find_optional(opened, made.register_buffer, "ncclCommRegister");
   find_optional(opened, made.deregister, "ncclCommDeregister");

@@ -1,4 +1,3 @@
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <atomic>
@@ -14,27 +13,12 @@ namespace {
 
 std::atomic<const nccl*> nccl_replacement{nullptr};
 
-/// Of `set_nccl_path`.
+/// Of `set_nccl`.
 struct {
   bool is_set = false;
-  std::string path, why_none;
-} chosen_file;
-
-/// The symbols of the library stay its own, though the process has others of the same names.
-void* open_chosen(std::string& failure) {
-  failure = chosen_file.why_none;
-  if (chosen_file.path.empty()) return nullptr;
-#ifdef __SANITIZE_ADDRESS__  // refuses RTLD_DEEPBIND
-  constexpr int own_scope = 0;
-#else
-  constexpr int own_scope = RTLD_DEEPBIND;
-#endif
-  void* const found = ::dlopen(chosen_file.path.c_str(), RTLD_NOW | RTLD_LOCAL | own_scope);
-  if (found != nullptr) return found;
-  const char* const message = ::dlerror();
-  failure = message == nullptr ? chosen_file.path : message;
-  return nullptr;
-}
+  void* opened = nullptr;
+  std::string why_none;
+} given;
 
 void fill(nccl& into, symbols& in) {
   in.find(into.version, "ncclGetVersion");
@@ -66,8 +50,8 @@ struct opened_nccl {
               std::string_view vendor, std::string_view advice) {
     step = "loading its library";
     std::string failure;
-    void* const found =
-        chosen_file.is_set ? open_chosen(failure) : open_library(names, stem, failure);
+    void* const found = given.is_set ? given.opened : open_library(names, stem, failure);
+    if (given.is_set) failure = given.why_none;
     if (found == nullptr) {
       why = fmt::format("no {} here: {}; {}", vendor, failure, advice);
       return;
@@ -102,8 +86,8 @@ const nccl* find_nccl(memory_kind of, std::string& why) {
                "with PyTorch (nvidia/nccl/lib) to LD_LIBRARY_PATH"));
 }
 
-void set_nccl_path(std::string path, std::string why_none) {
-  chosen_file = {true, std::move(path), std::move(why_none)};
+void set_nccl(void* opened, std::string why_none) {
+  given = {true, opened, std::move(why_none)};
 }
 
 void replace_nccl(const nccl* by) noexcept {

@@ -64,9 +64,9 @@ struct nccl {
 /// too old: `why` then has the reason and what to do. Any thread. @pre not `host`.
 const nccl* find_nccl(memory_kind of, std::string& why);
 
-/// Makes `find_nccl` open this file and no other, for a library that has the vendor's name itself.
-/// Empty: there is none, for that reason. @pre before the first `find_nccl`
-void set_nccl_path(std::string path, std::string why_none);
+/// Makes `find_nccl` use this library (`dlopen`) and no other, for a program that has the vendor's
+/// name itself. Null: there is none, for that reason. @pre before the first `find_nccl`
+void set_nccl(void* opened, std::string why_none);
 
 /// Makes `find_nccl` return `by` for both kinds; null: the machine's own again. For tests.
 void replace_nccl(const nccl* by) noexcept;
