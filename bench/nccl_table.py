@@ -1,0 +1,44 @@
+"""Tables of the results of bench/nccl."""
+
+import statistics
+
+import tables
+
+ONE, TWO = "tandem, one island", "tandem, two islands"
+
+
+def times(records, _ranks=2):
+    """Microseconds of each program and size: NCCL and Tandem inside one island, and across two, each beside NCCL in its own run."""
+    cells = {}
+    for r in records:
+        cells.setdefault((r["program"], r["bytes"], r["part"], r["library"]), []).append(r["out_of_place"]["time_us"])
+    rows = [["nccl-tests", "bytes", "NCCL, us", "Tandem, one island, us", "NCCL / Tandem", "NCCL, us", "Tandem, two islands, us",
+             "NCCL / Tandem"]]
+    for program in dict.fromkeys(p for p, *_ in cells):
+        for size in sorted({size for p, size, *_ in cells if p == program and size}):
+            row = [program, tables.bytes_text(size)]
+            for part, library in (("island", ONE), ("across", TWO)):
+                both = [statistics.median(cells[key]) if (key := (program, size, part, one)) in cells else None for one in ("nccl", library)]
+                row += ["-" if value is None else tables.number(value) for value in both]
+                row.append("-" if None in both else f"{both[0] / both[1]:.2f}")
+            rows.append(row)
+    return rows
+
+
+def checks(records, _ranks=2):
+    """What nccl-tests have checked."""
+    rows = [["nccl-tests", "library", "runs of a size, type and reduction", "data types", "reductions", "wrong values"]]
+    for r in records:
+        rows.append([r["program"], r["library"], str(r["rows"]), str(len(r["types"])), str(len(r["redops"])), str(r["wrong"])])
+    return rows
+
+
+def torch(records, _ranks=2):
+    """Losses of unchanged PyTorch."""
+    rows = [["PyTorch over", "calls", "same bits of loss as over NCCL"]]
+    for r in records:
+        rows.append([r["library"], "right" if "calls" in r["same_losses"] else "wrong", ", ".join(m for m in r["same_losses"] if m != "calls")])
+    return rows
+
+
+TABLES = {"nccl-tests": ("nccl-tests", 2, times), "nccl-checks": ("nccl-tests-check", 2, checks), "nccl-torch": ("nccl-torch", 2, torch)}
