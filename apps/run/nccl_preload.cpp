@@ -1,5 +1,3 @@
-#include "nccl_preload.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <tandem/error.hpp>
+
+#include "rank_environment.hpp"
 
 namespace tandem::launcher {
 namespace {
@@ -38,7 +38,8 @@ std::vector<std::string> nccl_libraries() {
     if (fs::exists(nccl, failed) && fs::exists(rccl, failed)) return {nccl.string(), rccl.string()};
   }
   std::vector<std::string> tried;
-  std::ranges::transform(all, std::back_inserter(tried), [](const fs::path& p) { return p.string(); });
+  std::ranges::transform(all, std::back_inserter(tried),
+                         [](const fs::path& p) { return p.string(); });
   throw error(errc::bad_option,
               fmt::format("--nccl: libtandem_nccl.so is not in {}", fmt::join(tried, ", ")),
               "install Tandem with its apps, or set LD_PRELOAD to the file yourself");

@@ -8,7 +8,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
-#include "nccl_preload.hpp"
+#include "rank_environment.hpp"
 
 namespace tandem::launcher {
 
@@ -34,7 +34,8 @@ int run_main(std::span<const std::string> args) {
            "  tandem run -n 4 -- tandem train --steps 50\n"
            "  tandem run -n 2 python3 train.py --lr 3e-4     (any program that uses RANK)\n"
            "  tandem run -n 2 --spin-us 0 -- ./my_program    (engine options reach the ranks)\n"
-           "  tandem run -n 2 --nccl -- ./all_reduce_perf -b 8 -e 256M -f 2    (NCCL's own tests)\n"});
+           "  tandem run -n 2 --nccl -- ./all_reduce_perf -b 8 -e 256M -f 2    (NCCL's own "
+           "tests)\n"});
   line.rest("COMMAND ARGS...", plan.command, "the program that every rank runs");
   line.option("ranks,n", ranks, 1, 4096, "number of ranks");
   line.flag("no-prefix", no_prefix,
@@ -59,7 +60,8 @@ int run_main(std::span<const std::string> args) {
   if (with_nccl) {
     const std::vector<std::string> libraries = nccl_libraries();
     add_nccl(plan.environment, libraries);
-    fmt::print(stderr, "tandem run: NCCL and RCCL of the ranks are {}\n", fmt::join(libraries, " and "));
+    fmt::print(stderr, "tandem run: NCCL and RCCL of the ranks are {}\n",
+               fmt::join(libraries, " and "));
   }
   try {
     return launch_local(plan);

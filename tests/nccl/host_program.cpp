@@ -1,10 +1,11 @@
 // A program that knows NCCL's interface only, with buffers in the memory of the host
-// (TANDEM_NCCL_HOST=1): `tandem run -n N --nccl -- PROGRAM FILE CASE`. FILE passes the unique id on.
+// (TANDEM_NCCL_HOST=1): `tandem run -n N --nccl -- PROGRAM FILE CASE`. FILE passes the unique id
+// on.
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <chrono>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -20,8 +21,8 @@ int rank = 0, ranks = 1;
   std::fprintf(stderr, "line %d: %s: %s\n", line, what, ncclGetLastError(nullptr));
   std::exit(1);
 }
-#define CHECK(condition) \
-  do {                   \
+#define CHECK(condition)                          \
+  do {                                            \
     if (!(condition)) fail(#condition, __LINE__); \
   } while (false)
 #define OK(call) CHECK((call) == nccl_abi::success)
@@ -109,19 +110,21 @@ void collectives(nccl_abi::comm over) {
   nccl_abi::comm half = nullptr;
   OK(ncclCommSplit(over, rank % 2, rank, &half, nullptr));
   std::vector<float> in_half(3, 1);
-  OK(ncclAllReduce(in_half.data(), in_half.data(), 3, nccl_abi::float32, nccl_abi::sum, half, nullptr));
+  OK(ncclAllReduce(in_half.data(), in_half.data(), 3, nccl_abi::float32, nccl_abi::sum, half,
+                   nullptr));
   CHECK(in_half[2] == static_cast<float>(rank % 2 == 0 ? (ranks + 1) / 2 : ranks / 2));
   OK(ncclCommDestroy(half));
 }
 
-/// The last rank is killed; every other one hears of it within two seconds.
+/// The last rank is killed; every other one gets an error within two seconds.
 void killed(nccl_abi::comm over) {
   std::vector<float> data(1000, 1);
   const auto begun = std::chrono::steady_clock::now();
   nccl_abi::result got = nccl_abi::success;
   for (int round = 0; got == nccl_abi::success; ++round) {
     if (rank == ranks - 1 && round == 20) std::raise(SIGKILL);
-    got = ncclAllReduce(data.data(), data.data(), 1000, nccl_abi::float32, nccl_abi::average, over, nullptr);
+    got = ncclAllReduce(data.data(), data.data(), 1000, nccl_abi::float32, nccl_abi::average, over,
+                        nullptr);
   }
   CHECK(got == nccl_abi::remote_error);
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(4));
@@ -131,7 +134,7 @@ void killed(nccl_abi::comm over) {
   OK(ncclCommGetAsyncError(over, &now));
   CHECK(now == nccl_abi::remote_error);
   OK(ncclCommAbort(over));
-  std::printf("heard of the killed rank\n");
+  std::printf("reported the killed rank\n");
   std::fflush(stdout);
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <tandem/error.hpp>
 
-#include "element.hpp"
+#include "arguments.hpp"
 #include "meeting_point.hpp"
 #include "support/environment_variable.hpp"
 

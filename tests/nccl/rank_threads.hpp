@@ -10,6 +10,8 @@
 #include "nccl/functions.hpp"
 #include "support/environment_variable.hpp"
 
+#define NCCL_OK(call) EXPECT_EQ(call, nccl_abi::success) << ncclGetLastError(nullptr)
+
 namespace tandem::test {
 
 /// One rank of a communicator of NCCL's interface, on a simulated GPU.
@@ -94,5 +96,15 @@ class nccl_ranks {
   hip_on_cuda hip;
   nccl_double library;
 };
+
+using islands = nccl_ranks::islands;
+
+inline float own(const nccl_rank& me) {
+  return static_cast<float>(me.rank + 1);
+}
+
+inline void* at(const device_numbers& of) {
+  return of.buffer().data;
+}
 
 }  // namespace tandem::test

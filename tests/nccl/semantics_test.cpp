@@ -12,23 +12,11 @@
 namespace tandem::test {
 namespace {
 
-using islands = nccl_ranks::islands;
-
-#define NCCL_OK(call) EXPECT_EQ(call, nccl_abi::success) << ncclGetLastError(nullptr)
-
 class NcclCalls : public testing::TestWithParam<islands> {};
 INSTANTIATE_TEST_SUITE_P(Islands, NcclCalls, testing::Values(islands::one, islands::of_one_rank),
                          [](const auto& of) {
                            return of.param == islands::one ? "Inside" : "Across";
                          });
-
-float own(const nccl_rank& me) {
-  return static_cast<float>(me.rank + 1);
-}
-
-void* at(const device_numbers& of) {
-  return of.buffer().data;
-}
 
 TEST_P(NcclCalls, Reduce) {
   nccl_ranks ranks(3, GetParam());
@@ -40,22 +28,27 @@ TEST_P(NcclCalls, Reduce) {
       EXPECT_EQ(data.get(), filled(5, 6));
     }
     device_numbers data(me, filled(5, own(me))), into(me, filled(5, -1));
-    NCCL_OK(pncclAllReduce(at(data), at(into), 5, nccl_abi::float32, nccl_abi::average, me.comm, on));
+    NCCL_OK(
+        pncclAllReduce(at(data), at(into), 5, nccl_abi::float32, nccl_abi::average, me.comm, on));
     EXPECT_EQ(into.get(), filled(5, 2));
-    NCCL_OK(ncclAllReduce(at(data), at(into), 5, nccl_abi::float32, nccl_abi::product, me.comm, on));
+    NCCL_OK(
+        ncclAllReduce(at(data), at(into), 5, nccl_abi::float32, nccl_abi::product, me.comm, on));
     EXPECT_EQ(into.get(), filled(5, 6));
-    NCCL_OK(ncclAllReduce(at(data), at(into), 5, nccl_abi::float32, nccl_abi::maximum, me.comm, on));
+    NCCL_OK(
+        ncclAllReduce(at(data), at(into), 5, nccl_abi::float32, nccl_abi::maximum, me.comm, on));
     EXPECT_EQ(into.get(), filled(5, 3));
-    NCCL_OK(ncclAllReduce(at(data), at(into), 5, nccl_abi::float32, nccl_abi::minimum, me.comm, on));
+    NCCL_OK(
+        ncclAllReduce(at(data), at(into), 5, nccl_abi::float32, nccl_abi::minimum, me.comm, on));
     EXPECT_EQ(into.get(), filled(5, 1));
 
     device_numbers only(me, filled(5, -1));
-    NCCL_OK(ncclReduce(at(data), me.rank == 2 ? at(only) : nullptr, 5, nccl_abi::float32, nccl_abi::sum, 2,
-                       me.comm, on));
+    NCCL_OK(ncclReduce(at(data), me.rank == 2 ? at(only) : nullptr, 5, nccl_abi::float32,
+                       nccl_abi::sum, 2, me.comm, on));
     EXPECT_EQ(only.get(), filled(5, me.rank == 2 ? 6 : -1));
 
     device_numbers blocks(me, {own(me), 10 * own(me), 100 * own(me)}), mine(me, {-1});
-    NCCL_OK(ncclReduceScatter(at(blocks), at(mine), 1, nccl_abi::float32, nccl_abi::sum, me.comm, on));
+    NCCL_OK(
+        ncclReduceScatter(at(blocks), at(mine), 1, nccl_abi::float32, nccl_abi::sum, me.comm, on));
     EXPECT_EQ(mine.get(), filled(1, 6 * std::pow(10.0F, static_cast<float>(me.rank))));
   });
 }
@@ -75,7 +68,8 @@ TEST_P(NcclCalls, PremultipliedSums) {
     // The simulated library has no factors on devices.
     if (this->GetParam() == islands::one) return;
     device_numbers factor(me, filled(1, 2));
-    NCCL_OK(ncclRedOpCreatePreMulSum(&op, at(factor), nccl_abi::float32, nccl_abi::on_device, me.comm));
+    NCCL_OK(
+        ncclRedOpCreatePreMulSum(&op, at(factor), nccl_abi::float32, nccl_abi::on_device, me.comm));
     device_numbers more(me, filled(3, own(me)));
     NCCL_OK(ncclAllReduce(at(more), at(more), 3, nccl_abi::float32, op, me.comm, me.stream.get()));
     EXPECT_EQ(more.get(), filled(3, 6));
@@ -166,7 +160,8 @@ TEST_P(NcclCalls, SplitAndShrink) {
       EXPECT_EQ(count, color == 0 ? 2 : 1);
       EXPECT_EQ(rank, me.rank == 0 ? 1 : 0);
       device_numbers data(me, filled(3, own(me)));
-      NCCL_OK(ncclAllReduce(at(data), at(data), 3, nccl_abi::float32, nccl_abi::sum, part, me.stream.get()));
+      NCCL_OK(ncclAllReduce(at(data), at(data), 3, nccl_abi::float32, nccl_abi::sum, part,
+                            me.stream.get()));
       EXPECT_EQ(data.get(), filled(3, color == 0 ? 4 : 2));
       NCCL_OK(ncclCommDestroy(part));
     }
@@ -176,7 +171,8 @@ TEST_P(NcclCalls, SplitAndShrink) {
     NCCL_OK(ncclCommShrink(me.comm, left_out, 1, &fewer, nullptr, 0));
     ASSERT_NE(fewer, nullptr);
     device_numbers data(me, filled(3, own(me)));
-    NCCL_OK(ncclAllReduce(at(data), at(data), 3, nccl_abi::float32, nccl_abi::sum, fewer, me.stream.get()));
+    NCCL_OK(ncclAllReduce(at(data), at(data), 3, nccl_abi::float32, nccl_abi::sum, fewer,
+                          me.stream.get()));
     EXPECT_EQ(data.get(), filled(3, 8));
     NCCL_OK(ncclCommDestroy(fewer));
   });
@@ -202,8 +198,8 @@ TEST_P(NcclCalls, OneThreadIsAllRanks) {
       int device = -1;
       NCCL_OK(ncclCommCuDevice(comms[r], &device));
       EXPECT_EQ(device, static_cast<int>(r));
-      NCCL_OK(ncclAllReduce(at(*data[r]), at(*data[r]), 5, nccl_abi::float32, nccl_abi::sum, comms[r],
-                            ranks[r].stream.get()));
+      NCCL_OK(ncclAllReduce(at(*data[r]), at(*data[r]), 5, nccl_abi::float32, nccl_abi::sum,
+                            comms[r], ranks[r].stream.get()));
     }
     NCCL_OK(ncclGroupEnd());
     for (const auto& each : data) EXPECT_EQ(each->get(), filled(5, 6));
@@ -216,9 +212,17 @@ TEST_P(NcclCalls, NonBlockingCommunicators) {
   nccl_abi::unique_id id;
   ASSERT_EQ(ncclGetUniqueId(&id), nccl_abi::success);
   ranks.each([&](nccl_rank& me) {
-    nccl_abi::config how{sizeof how, nccl_abi::config_magic, nccl_abi::version, 0, nccl_abi::undefined,
-                     nccl_abi::undefined, nccl_abi::undefined, nullptr, nccl_abi::undefined, nccl_abi::undefined,
-                     nullptr};
+    nccl_abi::config how{sizeof how,
+                         nccl_abi::config_magic,
+                         nccl_abi::version,
+                         0,
+                         nccl_abi::undefined,
+                         nccl_abi::undefined,
+                         nccl_abi::undefined,
+                         nullptr,
+                         nccl_abi::undefined,
+                         nccl_abi::undefined,
+                         nullptr};
     EXPECT_EQ(ncclCommInitRankConfig(&me.comm, 2, id, me.rank, &how), nccl_abi::in_progress);
     nccl_abi::result now = nccl_abi::in_progress;
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -237,7 +241,8 @@ TEST_P(NcclCalls, NonBlockingCommunicators) {
 TEST_P(NcclCalls, NoElements) {
   nccl_ranks ranks(2, GetParam());
   ranks.run([](nccl_rank& me) {
-    NCCL_OK(ncclAllReduce(nullptr, nullptr, 0, nccl_abi::float32, nccl_abi::sum, me.comm, me.stream.get()));
+    NCCL_OK(ncclAllReduce(nullptr, nullptr, 0, nccl_abi::float32, nccl_abi::sum, me.comm,
+                          me.stream.get()));
     NCCL_OK(ncclAllGather(nullptr, nullptr, 0, nccl_abi::float16, me.comm, me.stream.get()));
   });
 }
@@ -246,7 +251,8 @@ TEST(NcclIsland, IsCarriedByTheVendorsLibrary) {
   nccl_ranks ranks(2, islands::one);
   ranks.run([](nccl_rank& me) {
     device_numbers data(me, filled(5, own(me)));
-    NCCL_OK(ncclAllReduce(at(data), at(data), 5, nccl_abi::float32, nccl_abi::sum, me.comm, me.stream.get()));
+    NCCL_OK(ncclAllReduce(at(data), at(data), 5, nccl_abi::float32, nccl_abi::sum, me.comm,
+                          me.stream.get()));
     data.get();
   });
   EXPECT_EQ(ranks.library.calls("ncclAllReduce"), 2);
@@ -325,61 +331,6 @@ TEST(NcclAcrossIslands, AGraphIsRefused) {
     EXPECT_EQ(ncclAllReduce(at(data), at(data), 1, nccl_abi::float32, nccl_abi::sum, me.comm, on),
               nccl_abi::invalid_usage);
     ranks.gpus.gpus.capture(on, false);
-  });
-}
-
-TEST(NcclMisuse, IsNamed) {
-  expect_log("");
-  nccl_ranks ranks(2, islands::of_one_rank);
-  ranks.run([](nccl_rank& me) {
-    accelerator::stream const on = me.stream.get();
-    device_numbers data(me, filled(2, own(me)));
-    const auto refused = [&](nccl_abi::result got, nccl_abi::result expected, const char* text) {
-      EXPECT_EQ(got, expected) << text;
-      EXPECT_NE(std::string(ncclGetLastError(nullptr)).find(text), std::string::npos)
-          << ncclGetLastError(nullptr);
-    };
-    void* const d = at(data);
-    refused(ncclAllReduce(d, d, 1, 12, nccl_abi::sum, me.comm, on), nccl_abi::invalid_argument,
-            "12 is no data type");
-    refused(ncclAllReduce(d, d, 1, nccl_abi::float32, 77, me.comm, on), nccl_abi::invalid_argument,
-            "77 is no reduction");
-    refused(ncclBroadcast(d, d, 1, nccl_abi::float32, 2, me.comm, on), nccl_abi::invalid_argument,
-            "root 2 of a communicator of 2 ranks");
-    refused(ncclSend(d, 1, nccl_abi::float32, -1, me.comm, on), nccl_abi::invalid_argument, "peer -1");
-    refused(ncclAllReduce(nullptr, d, 1, nccl_abi::float32, nccl_abi::sum, me.comm, on),
-            nccl_abi::invalid_argument, "NULL");
-    refused(ncclAllReduce(d, d, 1, nccl_abi::float32, nccl_abi::sum, nullptr, on), nccl_abi::invalid_argument,
-            "the communicator is NULL");
-    int anything = 0;
-    refused(ncclAllReduce(d, d, 1, nccl_abi::float32, nccl_abi::sum, reinterpret_cast<nccl_abi::comm>(&anything),
-                          on),
-            nccl_abi::invalid_argument, "no communicator");
-    refused(ncclGroupEnd(), nccl_abi::invalid_usage, "without ncclGroupStart");
-    nccl_abi::window window = nullptr;
-    refused(ncclCommWindowRegister(me.comm, d, 4, &window, 0), nccl_abi::invalid_usage, "windows");
-    refused(ncclCommGrow(), nccl_abi::invalid_usage, "ncclCommGrow");
-    refused(ncclMemFree(&anything), nccl_abi::invalid_argument, "ncclMemAlloc");
-    void* handle = nullptr;
-    NCCL_OK(ncclCommRegister(me.comm, d, 8, &handle));
-    NCCL_OK(ncclCommDeregister(me.comm, handle));
-    // Nothing of this has done any harm.
-    NCCL_OK(ncclAllReduce(d, d, 2, nccl_abi::float32, nccl_abi::sum, me.comm, on));
-    EXPECT_EQ(data.get(), filled(2, 3));
-  });
-}
-
-TEST(NcclMisuse, MismatchedCallsEndOnEveryRank) {
-  expect_log("");
-  nccl_ranks ranks(2, islands::of_one_rank);
-  ranks.run([](nccl_rank& me) {
-    device_numbers data(me, filled(8, own(me)));
-    const std::size_t count = me.rank == 0 ? 8 : 4;
-    const nccl_abi::result got = ncclAllReduce(at(data), at(data), count, nccl_abi::float32, nccl_abi::sum,
-                                           me.comm, me.stream.get());
-    EXPECT_NE(got, nccl_abi::success);
-    EXPECT_NE(std::string(ncclGetLastError(me.comm)).find("all_reduce"), std::string::npos)
-        << ncclGetLastError(me.comm);
   });
 }
 

@@ -11,7 +11,6 @@
 #include <tandem/version.hpp>
 #include <vector>
 
-#include "external_address.hpp"
 #include "job_state.hpp"
 
 namespace tandem::c {

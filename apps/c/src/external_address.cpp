@@ -1,5 +1,3 @@
-#include "external_address.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,8 @@
 #include <tandem/detail/name_lookup.hpp>
 #include <tandem/error.hpp>
 #include <vector>
+
+#include "job_state.hpp"
 
 namespace tandem::c {
 namespace {
@@ -83,9 +83,8 @@ std::optional<ip::address> find_external_address(const settings& options) {
 
 std::optional<ip::address> find_interface_address(
     const settings& options, const std::function<bool(const std::string&)>& is_chosen) {
-  return first_address(interfaces_of_host(options), [&](const rails::rail_choice& each) {
-    return is_chosen(each.interface);
-  });
+  return first_address(interfaces_of_host(options),
+                       [&](const rails::rail_choice& each) { return is_chosen(each.interface); });
 }
 
 }  // namespace tandem::c

@@ -22,8 +22,15 @@
 
 namespace tandem::c {
 
-/// Which operations are alike: the same function, type of elements, peer, and power of two of bytes.
+/// Which operations are alike: the same function, type of elements, peer, and power of two of
+/// bytes.
 struct call_kind {
+  call_kind() = default;
+  call_kind(std::string_view its_name, int its_type, int its_peer, std::size_t bytes) noexcept
+      : name(its_name), type(its_type), peer(its_peer) {
+    for (; bytes != 0; bytes /= 2) ++log2_bytes;
+  }
+
   std::string_view name;
   int type = -1;
   int peer = -1;

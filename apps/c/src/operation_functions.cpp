@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <tandem.h>
 
-#include <bit>
 #include <cstddef>
 #include <initializer_list>
 #include <limits>
@@ -45,7 +44,6 @@ std::vector<std::size_t> lengths_of(const std::size_t* given, int ranks) {
 }
 
 using buffers = std::initializer_list<tandem_buffer>;
-
 /// The first buffer that is in the memory of a device; null: none is.
 const tandem_buffer* find_on_device(buffers used) {
   for (const tandem_buffer& each : used) {
@@ -102,9 +100,8 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       what.by_library.side = side;
       if (call != nullptr && call->has_stream != 0) {
         made->state->begin_after(std::move(side), call->stream);
-        const auto log2_bytes = static_cast<int>(std::bit_width(on_device->bytes));
         made->state->set_kind(among->job()->calls(),
-                              {name, what.type, what.by_library.peer, log2_bytes});
+                              {name, what.type, what.by_library.peer, on_device->bytes});
       }
     }
     if (tandem_batch* const together = batch_of(call)) {
@@ -256,15 +253,15 @@ tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
-        return work{[=](operation_state& self) {
-                      if (lengths.empty())
-                        return tandem::reduce_scatter(self.ranks(), from, into, type, by);
-                      return tandem::reduce_scatter_v(self.ranks(), from, into, lengths, type, by);
-                    },
-                    {.is_possible = has(type, by), .make = [=](library_queue& q) {
-                       q.reduce_scatter(from, into, lengths, type, by);
-                     }},
-                    how.type};
+        return work{
+            [=](operation_state& self) {
+              if (lengths.empty())
+                return tandem::reduce_scatter(self.ranks(), from, into, type, by);
+              return tandem::reduce_scatter_v(self.ranks(), from, into, lengths, type, by);
+            },
+            {.is_possible = has(type, by),
+             .make = [=](library_queue& q) { q.reduce_scatter(from, into, lengths, type, by); }},
+            how.type};
       });
 }
 

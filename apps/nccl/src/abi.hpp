@@ -78,7 +78,7 @@ inline constexpr int version = 22809;
 
 /// Begins the definition of an exported function, and of its twin for profilers: ncclSend and
 /// pncclSend. A function that a program may replace itself (PMPI's convention).
-#define TANDEM_NCCL_FUNCTION(type, name, parameters)                      \
-  extern "C" __attribute__((visibility("default"))) type name parameters; \
+#define TANDEM_NCCL_FUNCTION(type, name, parameters)                                       \
+  extern "C" __attribute__((visibility("default"))) type name parameters;                  \
   extern "C" __attribute__((visibility("default"), alias(#name))) type p##name parameters; \
   type name parameters

@@ -7,11 +7,28 @@
 
 #include "abi.hpp"
 #include "comm_rank.hpp"
-#include "element.hpp"
 
 namespace tandem::nccl_abi {
 
-/// @par Errors thrown by all: `failure`.
+/// @par Errors thrown by all, unless they are noexcept: `failure`.
+
+/// Which memory the calling thread's communicators are for.
+struct own_memory {
+  memory_kind kind = memory_kind::host;
+  int device = 0;
+};
+
+/// The calling thread's current device: of CUDA, else of HIP (in librccl the other way round). With
+/// TANDEM_NCCL_HOST=1, host memory. @par Errors thrown: `failure`: there is no device.
+own_memory memory_of_thread();
+/// The same, and host memory where there is no device.
+own_memory memory_of_thread_or_host() noexcept;
+
+/// Of ncclDataType_t.
+std::size_t bytes_of(int type);
+tandem_type tandem_type_of(int type);
+/// The value of an element.
+double value_of(type of, const std::byte* element) noexcept;
 
 /// A communicator that this library has made.
 std::shared_ptr<comm_rank> checked(comm of, const char* call);

@@ -14,7 +14,8 @@ namespace tandem::nccl_abi {
 
 /// A call of a program, ready to be started in either way.
 struct posted_call {
-  using start_function = std::function<tandem_status(const tandem_call*, tandem_op**, tandem_error*)>;
+  using start_function =
+      std::function<tandem_status(const tandem_call*, tandem_op**, tandem_error*)>;
 
   std::shared_ptr<comm_rank> by = {};
   stream on = nullptr;
@@ -29,8 +30,8 @@ struct posted_call {
 /// The calls of one thread between ncclGroupStart and ncclGroupEnd, which start together: the
 /// joining of communicators, or operations of any communicators.
 ///
-/// Calls of the vendor's library are one group of it. Operations of channels start at once, and then
-/// the streams wait for them (setting stream-waits), else this thread, or for host memory this
+/// Calls of the vendor's library are one group of it. Operations of channels start at once, and
+/// then the streams wait for them (setting stream-waits), else this thread, or for host memory this
 /// thread always.
 class call_group {
  public:

@@ -76,7 +76,7 @@ bool comm_rank::join() {
     how_ = *plan;
     job_ = make_job();
     ranks_ = tandem_job_world(job_.get())->state;
-    // All ranks, or none: each has told the others whether it uses its vendor's library.
+    // All ranks, or none: each has reported to the others whether it uses its vendor's library.
     if (ranks_->library() != nullptr) make_queue();
     state_ = success;
     return true;
@@ -223,13 +223,9 @@ void comm_rank::abort(const std::string& reason) {
   if (state_ == in_progress || !job_) return;
   state_ = remote_error;
   if (queue_) {
-    const error why(errc::peer_lost,
-                    {.rank = rank(),
-                     .peer = rank(),
-                     .rail = {},
-                     .phase = {},
-                     .detail = reason,
-                     .advice = {}});
+    const error why(
+        errc::peer_lost,
+        {.rank = rank(), .peer = rank(), .rail = {}, .phase = {}, .detail = reason, .advice = {}});
     ranks_->loop().run_now([&] { lost(why); });
   }
   tandem_job_abort(job_.get(), reason.c_str());

@@ -83,9 +83,8 @@ struct messages {
       require_ok(library.group_start(), library, native, name);
       nc::result first = nc::success;
       for (const one& m : all) {
-        const nc::result done =
-            m.is_send ? library.send(m.data, m.count, type, m.peer, native, on)
-                      : library.recv(m.data, m.count, type, m.peer, native, on);
+        const nc::result done = m.is_send ? library.send(m.data, m.count, type, m.peer, native, on)
+                                          : library.recv(m.data, m.count, type, m.peer, native, on);
         if (first == nc::success) first = done;
       }
       const nc::result ended = library.group_end();
@@ -108,9 +107,8 @@ result broadcast(const void* from, void* into, std::size_t count, int type, int 
         };
       }
     }
-    call.by_channels.push_back([over = by.channels(), data, root](const tandem_call* how,
-                                                                  tandem_op** op,
-                                                                  tandem_error* why) {
+    call.by_channels.push_back([over = by.channels(), data, root](
+                                   const tandem_call* how, tandem_op** op, tandem_error* why) {
       return tandem_broadcast(over, data, root, how, op, why);
     });
     call.by_library = [=](const nccl& library, nc::comm native) {
@@ -199,7 +197,8 @@ TANDEM_NCCL_FUNCTION(result, ncclReduce,
     if (by.is_one_island()) return;
     const tandem_buffer data = buffer_at(by, from, count, type);
     const bool is_root = by.rank() == root;
-    const tandem_buffer out = is_root ? buffer_at(by, into, count, type) : buffer_at(by, nullptr, 0, type);
+    const tandem_buffer out =
+        is_root ? buffer_at(by, into, count, type) : buffer_at(by, nullptr, 0, type);
     call.by_channels.push_back(
         [over = by.channels(), data, out, root, how = reduction_of(by, how_posted, on)](
             const tandem_call* with, tandem_op** started, tandem_error* why) {
@@ -227,9 +226,8 @@ TANDEM_NCCL_FUNCTION(result, ncclAllGather,
     const tandem_buffer mine = buffer_at(by, from, count, type);
     const auto ranks = static_cast<std::size_t>(by.size());
     const tandem_buffer all = buffer_at(by, into, count * ranks, type);
-    call.by_channels.push_back([over = by.channels(), mine, all](const tandem_call* how,
-                                                                 tandem_op** op,
-                                                                 tandem_error* why) {
+    call.by_channels.push_back([over = by.channels(), mine, all](
+                                   const tandem_call* how, tandem_op** op, tandem_error* why) {
       return tandem_all_gather(over, mine, all, nullptr, how, op, why);
     });
     call.by_library = [=](const nccl& library, nc::comm native) {

@@ -1,5 +1,3 @@
-#include "element.hpp"
-
 #include <fmt/format.h>
 
 #include <array>
@@ -8,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "arguments.hpp"
 #include "failure.hpp"
 
 namespace tandem::nccl_abi {
@@ -52,7 +51,8 @@ double decode(unsigned bits, int exponent_bits, int mantissa_bits, bool has_infi
   const unsigned all_ones = (1U << exponent_bits) - 1;
   const unsigned exponent = bits >> mantissa_bits & all_ones;
   const double sign = bits >> (exponent_bits + mantissa_bits) & 1 ? -1 : 1;
-  const bool is_special = exponent == all_ones && (has_infinity || mantissa == (1U << mantissa_bits) - 1);
+  const bool is_special =
+      exponent == all_ones && (has_infinity || mantissa == (1U << mantissa_bits) - 1);
   if (is_special) {
     return mantissa == 0 ? sign * std::numeric_limits<double>::infinity()
                          : std::numeric_limits<double>::quiet_NaN();

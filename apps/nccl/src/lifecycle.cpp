@@ -12,7 +12,6 @@
 
 #include "arguments.hpp"
 #include "call_group.hpp"
-#include "own_memory.hpp"
 
 using namespace tandem::nccl_abi;
 using tandem::memory_kind;
@@ -20,7 +19,7 @@ using tandem::memory_kind;
 namespace {
 
 /// NCCL_DEBUG, as NCCL has it, and TANDEM_LOG; without them nothing is written.
-void log_as_told() {
+void log_as_requested() {
   static std::once_flag once;
   std::call_once(once, [] {
     const char* const nccl_level = std::getenv("NCCL_DEBUG");
@@ -43,8 +42,7 @@ bool has_member(const config* how, std::size_t end) {
 
 bool is_blocking(const config* how) {
   if (how != nullptr && how->magic != config_magic) {
-    refuse(invalid_argument,
-           "the configuration was not initialised with NCCL_CONFIG_INITIALIZER");
+    refuse(invalid_argument, "the configuration was not initialised with NCCL_CONFIG_INITIALIZER");
   }
   if (!has_member(how, offsetof(config, blocking) + sizeof how->blocking)) return true;
   return how->blocking != 0;
@@ -62,7 +60,7 @@ void post_join(comm* into, comm_rank::planner plan, memory_kind kind, int device
 }
 
 void init_rank(comm* into, int ranks, const unique_id& id, int rank, const config* how) {
-  log_as_told();
+  log_as_requested();
   require_pointer(into, "ncclCommInitRank");
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     refuse(invalid_argument,
@@ -71,7 +69,8 @@ void init_rank(comm* into, int ranks, const unique_id& id, int rank, const confi
   join_plan plan{.at = decode(id), .rank = rank, .size = ranks};
   plan.serves = own_ids::of_process().take(plan.at);
   const own_memory mine = memory_of_thread();
-  post_join(into, [plan] { return plan; }, mine.kind, mine.device, is_blocking(how));
+  post_join(
+      into, [plan] { return plan; }, mine.kind, mine.device, is_blocking(how));
 }
 
 /// The same bytes of all ranks, in their order, through channels.
@@ -115,7 +114,8 @@ std::optional<join_plan> plan_split(const comm_rank& of, color_and_key mine) {
   for (int rank = 0; mine.color >= 0 && rank < of.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)].color == mine.color) members.push_back(rank);
   }
-  std::ranges::stable_sort(members, {}, [&](int r) { return all[static_cast<std::size_t>(r)].key; });
+  std::ranges::stable_sort(members, {},
+                           [&](int r) { return all[static_cast<std::size_t>(r)].key; });
   join_plan plan = meet_again(of.channels(), members);
   if (members.empty()) return std::nullopt;
   return plan;
@@ -176,20 +176,20 @@ TANDEM_NCCL_FUNCTION(result, ncclGetVersion, (int* into)) {
   });
 }
 
-TANDEM_NCCL_FUNCTION(result, ncclGetUniqueId, (unique_id* into)) {
+TANDEM_NCCL_FUNCTION(result, ncclGetUniqueId, (unique_id * into)) {
   return guarded(nullptr, [&] {
-    log_as_told();
+    log_as_requested();
     require_pointer(into, "ncclGetUniqueId");
     *into = own_ids::of_process().make(tandem::settings::from_environment());
   });
 }
 
-TANDEM_NCCL_FUNCTION(result, ncclCommInitRank, (comm* into, int ranks, unique_id id, int rank)) {
+TANDEM_NCCL_FUNCTION(result, ncclCommInitRank, (comm * into, int ranks, unique_id id, int rank)) {
   return guarded(nullptr, [&] { init_rank(into, ranks, id, rank, nullptr); });
 }
 
 TANDEM_NCCL_FUNCTION(result, ncclCommInitRankConfig,
-                     (comm* into, int ranks, unique_id id, int rank, config* how)) {
+                     (comm * into, int ranks, unique_id id, int rank, config* how)) {
   bool blocks = true;
   const result made = guarded(nullptr, [&] {
     blocks = is_blocking(how);
@@ -200,7 +200,8 @@ TANDEM_NCCL_FUNCTION(result, ncclCommInitRankConfig,
 
 /// Several ids are for jobs too large for one process to serve; the first one serves all.
 TANDEM_NCCL_FUNCTION(result, ncclCommInitRankScalable,
-                     (comm* into, int ranks, int rank, int id_count, unique_id* ids, config* how)) {
+                     (comm * into, int ranks, int rank, int id_count, unique_id* ids,
+                      config* how)) {
   return guarded(nullptr, [&] {
     if (ids == nullptr || id_count < 1)
       refuse(invalid_argument, "ncclCommInitRankScalable: there is no id");
@@ -208,9 +209,9 @@ TANDEM_NCCL_FUNCTION(result, ncclCommInitRankScalable,
   });
 }
 
-TANDEM_NCCL_FUNCTION(result, ncclCommInitAll, (comm* into, int count, const int* devices)) {
+TANDEM_NCCL_FUNCTION(result, ncclCommInitAll, (comm * into, int count, const int* devices)) {
   return guarded(nullptr, [&] {
-    log_as_told();
+    log_as_requested();
     require_pointer(into, "ncclCommInitAll");
     if (count < 1) refuse(invalid_argument, "ncclCommInitAll: no devices");
     const own_memory mine = memory_of_thread();
@@ -222,7 +223,8 @@ TANDEM_NCCL_FUNCTION(result, ncclCommInitAll, (comm* into, int count, const int*
       join_plan plan{.at = at, .rank = rank, .size = count};
       plan.serves = rank == 0 && own_ids::of_process().take(at);
       const int device = devices == nullptr ? rank : devices[rank];
-      post_join(&into[rank], [plan] { return plan; }, mine.kind, device, true);
+      post_join(
+          &into[rank], [plan] { return plan; }, mine.kind, device, true);
     }
     group.end();
   });
@@ -236,8 +238,12 @@ TANDEM_NCCL_FUNCTION(result, ncclCommSplit,
     parent->require_ready();
     if (color < no_color) refuse(invalid_argument, fmt::format("ncclCommSplit: color {}", color));
     const bool blocks = is_blocking(how) || color == no_color;
-    post_join(into, [parent, color, key] { return plan_split(*parent, {color, key}); },
-              parent->kind(), parent->device(), blocks);
+    post_join(
+        into,
+        [parent, color, key] {
+          return plan_split(*parent, {color, key});
+        },
+        parent->kind(), parent->device(), blocks);
   });
 }
 
@@ -255,8 +261,9 @@ TANDEM_NCCL_FUNCTION(result, ncclCommShrink,
     for (const int each : without) checked_rank(*parent, each, "ncclCommShrink", "rank");
     if (std::ranges::count(without, parent->rank()))
       refuse(invalid_argument, "ncclCommShrink: this rank is to be left out; it must not call it");
-    post_join(into, [parent, without] { return plan_shrink(*parent, without); }, parent->kind(),
-              parent->device(), is_blocking(how));
+    post_join(
+        into, [parent, without] { return plan_shrink(*parent, without); }, parent->kind(),
+        parent->device(), is_blocking(how));
   });
 }
 

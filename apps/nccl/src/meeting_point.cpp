@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "external_address.hpp"
+#include "job_state.hpp"
 
 namespace tandem::nccl_abi {
 namespace {

@@ -15,7 +15,7 @@ namespace tandem::nccl_abi {
 namespace asio = boost::asio;
 
 /// Where the ranks of a communicator meet, and the secret that they have in common: what a unique
-/// id contains. Whoever can read the id can join the job.
+/// id contains. A process that can read the id can join the job.
 ///
 ///   bytes | contents
 ///   0-7   | "tandemid"

@@ -7,7 +7,6 @@
 #include <tandem/accelerator.hpp>
 
 #include "arguments.hpp"
-#include "own_memory.hpp"
 #include "vendor_library.hpp"
 
 using namespace tandem::nccl_abi;
@@ -118,7 +117,8 @@ TANDEM_NCCL_FUNCTION(result, ncclCommWindowRegister,
                      (comm of, void* from, std::size_t bytes, window* into, int flags)) {
   return guarded(comm_table::of_process().find(of).get(), [&] {
     const auto by = checked(of, "ncclCommWindowRegister");
-    if (into == nullptr) refuse(invalid_argument, "ncclCommWindowRegister: no pointer for the window");
+    if (into == nullptr)
+      refuse(invalid_argument, "ncclCommWindowRegister: no pointer for the window");
     *into = nullptr;
     by->require_ready();
     if (!is_by_library(*by, &vendor_library::register_window)) {
@@ -128,8 +128,8 @@ TANDEM_NCCL_FUNCTION(result, ncclCommWindowRegister,
     }
     const std::lock_guard held(by->library_mutex());
     const auto native = by->native();
-    require_ok(by->library().register_window(native, from, bytes, into, flags),
-               *by->library().base, native, "ncclCommWindowRegister");
+    require_ok(by->library().register_window(native, from, bytes, into, flags), *by->library().base,
+               native, "ncclCommWindowRegister");
   });
 }
 

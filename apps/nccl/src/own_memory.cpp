@@ -1,5 +1,3 @@
-#include "own_memory.hpp"
-
 #include <fmt/format.h>
 
 #include <array>
@@ -8,6 +6,7 @@
 #include <string_view>
 #include <tandem/accelerator.hpp>
 
+#include "arguments.hpp"
 #include "failure.hpp"
 
 namespace tandem::nccl_abi {
@@ -22,8 +21,8 @@ constexpr std::array preferred_kinds{memory_kind::cuda, memory_kind::hip};
 #endif
 
 bool uses_host_memory() {
-  const char* const told = std::getenv("TANDEM_NCCL_HOST");
-  return told != nullptr && std::string_view(told) == "1";
+  const char* const value = std::getenv("TANDEM_NCCL_HOST");
+  return value != nullptr && std::string_view(value) == "1";
 }
 
 }  // namespace

@@ -27,8 +27,10 @@ constexpr auto needs_bias = "call ncclAllReduce, and add the bias in a kernel";
 
 }  // namespace
 
-#define TANDEM_UNSUPPORTED(name, why) \
-  TANDEM_NCCL_FUNCTION(result, name, ()) { return unsupported(#name, why); }
+#define TANDEM_UNSUPPORTED(name, why)      \
+  TANDEM_NCCL_FUNCTION(result, name, ()) { \
+    return unsupported(#name, why);        \
+  }
 
 TANDEM_UNSUPPORTED(ncclGroupSimulateEnd, needs_simulation)
 TANDEM_UNSUPPORTED(ncclCommGetUniqueId, needs_new_ranks)

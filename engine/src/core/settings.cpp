@@ -16,9 +16,10 @@ constexpr auto secret_variable = "TANDEM_SECRET";
 
 /// Variables of launchers and of the back-end for PyTorch, which are not options; `TANDEM_RUN_` is
 /// a prefix of several.
-constexpr std::array<std::string_view, 10> other_variables{
-    "TANDEM_RANK", "TANDEM_SIZE",   "TANDEM_LOCAL_RANK", "TANDEM_LOCAL_SIZE", "TANDEM_RENDEZVOUS",
-    "TANDEM_JOB",  secret_variable, "TANDEM_TAKE_OVER",  "TANDEM_LIBRARY",    "TANDEM_CACHE"};
+constexpr std::array<std::string_view, 12> other_variables{
+    "TANDEM_RANK",       "TANDEM_SIZE",  "TANDEM_LOCAL_RANK", "TANDEM_LOCAL_SIZE",
+    "TANDEM_RENDEZVOUS", "TANDEM_JOB",   secret_variable,     "TANDEM_TAKE_OVER",
+    "TANDEM_LIBRARY",    "TANDEM_CACHE", "TANDEM_NCCL_HOST",  "TANDEM_VENDOR_NCCL"};
 
 bool known_variable(std::string_view variable) {
   return variable.starts_with("TANDEM_RUN_") ||

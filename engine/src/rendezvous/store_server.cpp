@@ -132,7 +132,7 @@ void store_server::out_of_descriptors(const error_code& failed) {
   if (!out_of_descriptors_since_) out_of_descriptors_since_ = now();
   if (now() - *out_of_descriptors_since_ < descriptor_grace || !core_.is_meeting()) return;
   core_.report(core_.server_rank(), detail::exhausted(failed.value(), detail::resource::descriptor,
-                                    "rank 0's store cannot accept more ranks"));
+                                                      "rank 0's store cannot accept more ranks"));
   apply_outputs();
 }
 

@@ -190,6 +190,24 @@ TEST_F(store_meet_test, non_loopback_address_needs_a_secret) {
       is(s.failure, errc::bad_input, {"rank 0 cannot listen on 192.0.2.77", "own machine"}));
 }
 
+TEST_F(store_meet_test, another_rank_than_0_serves) {
+  std::vector<join_result*> each;
+  for (const int rank : {0, 2, 1}) {
+    tandem::launch_info who = launch_as(rank, 3);
+    who.serves_store = rank == 1;
+    each.push_back(&join(who));
+  }
+  run_until([&] { return all_done(each); });
+  for (const join_result* one : each)
+    ASSERT_TRUE(one->value) << (one->failure ? one->failure->what() : one->other);
+  // The store closes with the rank that serves it, and not with rank 0.
+  (*each[0]->value)->leave();
+  const auto& rank_2 = *each[1]->value;
+  EXPECT_FALSE(finish(rank_2->add("counter", 1)).failure);
+  (*each[2]->value)->leave();
+  EXPECT_TRUE(is(finish(rank_2->add("counter", 1)).failure, errc::peer_closed, {}));
+}
+
 TEST_F(store_meet_test, invalid_rank_or_size) {
   for (const auto& [rank, size] : {std::pair{2, 2}, {-1, 2}, {0, 0}}) {
     const auto s = finish(tandem::store::meet(launch_as(rank, size), within(timeout)));
