@@ -21,8 +21,6 @@ struct own_memory {
 /// The calling thread's current device: of CUDA, else of HIP (in librccl the other way round). With
 /// TANDEM_NCCL_HOST=1, host memory. @par Errors thrown: `failure`: there is no device.
 own_memory memory_of_thread();
-/// The same, and host memory where there is no device.
-own_memory memory_of_thread_or_host() noexcept;
 
 /// Of ncclDataType_t.
 std::size_t bytes_of(int type);

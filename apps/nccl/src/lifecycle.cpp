@@ -170,9 +170,7 @@ TANDEM_NCCL_FUNCTION(result, ncclGetVersion, (int* into)) {
   return guarded(nullptr, [&] {
     require_pointer(into, "ncclGetVersion");
     *into = version;
-    const own_memory mine = memory_of_thread_or_host();
-    if (mine.kind == memory_kind::host) return;
-    if (const auto* const by = vendor_library_of(mine.kind).base) by->version(into);
+    if (const vendor_library* const by = find_opened_library()) by->base->version(into);
   });
 }
 

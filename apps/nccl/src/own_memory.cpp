@@ -41,12 +41,4 @@ own_memory memory_of_thread() {
                             why_none));
 }
 
-own_memory memory_of_thread_or_host() noexcept {
-  try {
-    return memory_of_thread();
-  } catch (...) {
-    return {};
-  }
-}
-
 }  // namespace tandem::nccl_abi

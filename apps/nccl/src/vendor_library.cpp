@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,8 @@ namespace tandem::nccl_abi {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::atomic<const vendor_library*> opened_library{nullptr};
 
 /// The file that this code is in.
 fs::path own_file() {
@@ -138,8 +141,16 @@ vendor_library open_library(memory_kind kind) {
 }  // namespace
 
 const vendor_library& vendor_library_of(memory_kind kind) {
-  static const vendor_library& only = *new vendor_library(open_library(kind));
+  static const vendor_library& only = [kind]() -> const vendor_library& {
+    const auto& made = *new vendor_library(open_library(kind));
+    if (made.base != nullptr) opened_library = &made;
+    return made;
+  }();
   return only;
+}
+
+const vendor_library* find_opened_library() noexcept {
+  return opened_library;
 }
 
 }  // namespace tandem::nccl_abi

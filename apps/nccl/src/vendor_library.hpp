@@ -30,5 +30,8 @@ struct vendor_library {
 /// libraries, in LD_LIBRARY_PATH, or in the usual folders, never this library itself, which has the
 /// same name. Any thread.
 const vendor_library& vendor_library_of(memory_kind kind);
+/// Null before that, and where there is none: a program that asks for the version at its start may
+/// fork later, and must find no device in use.
+const vendor_library* find_opened_library() noexcept;
 
 }  // namespace tandem::nccl_abi
