@@ -164,23 +164,26 @@ TEST(Reducing, EveryTypeAndOperation) {
   }
 }
 
-TEST(Reducing, EveryNumberOfRanksAndElements) {
+class ReducingByRanks : public testing::TestWithParam<int> {};
+
+TEST_P(ReducingByRanks, EveryNumberOfElements) {
   const std::size_t chunk = test::small_pieces().collective_chunk_bytes;
-  for (int n = 1; n <= test::unless_sanitized(9, 5); ++n) {
-    job ranks(n, test::small_pieces());
-    for (const auto& [type, op] : {std::pair{data_type::float32, reduce_op::sum},
-                                   std::pair{data_type::int64, reduce_op::premultiplied_sum},
-                                   std::pair{data_type::float16, reduce_op::average}}) {
-      const std::size_t in_chunk = chunk / bytes_of(type);
-      const std::size_t fewer = static_cast<std::size_t>(n) - 1;
-      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{7}, fewer,
-                                      in_chunk - 1, in_chunk, in_chunk + 1, 9 * in_chunk + 5}) {
-        expect_all(ranks, type, op, count);
-        if (testing::Test::HasFatalFailure()) return;
-      }
+  job ranks(GetParam(), test::small_pieces());
+  for (const auto& [type, op] : {std::pair{data_type::float32, reduce_op::sum},
+                                 std::pair{data_type::int64, reduce_op::premultiplied_sum},
+                                 std::pair{data_type::float16, reduce_op::average}}) {
+    const std::size_t in_chunk = chunk / bytes_of(type);
+    const std::size_t fewer = static_cast<std::size_t>(GetParam()) - 1;
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{7}, fewer,
+                                    in_chunk - 1, in_chunk, in_chunk + 1, 9 * in_chunk + 5}) {
+      expect_all(ranks, type, op, count);
+      if (HasFatalFailure()) return;
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(UpTo, ReducingByRanks,
+                         testing::Range(1, test::unless_sanitized(9, 5) + 1));
 
 class ReducingOver : public testing::TestWithParam<test::fabric_kind> {};
 
