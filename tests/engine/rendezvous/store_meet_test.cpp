@@ -205,6 +205,7 @@ TEST_F(store_meet_test, another_rank_than_0_serves) {
   const auto& rank_2 = *each[1]->value;
   EXPECT_FALSE(finish(rank_2->add("counter", 1)).failure);
   (*each[2]->value)->leave();
+  each[2]->value->reset();
   EXPECT_TRUE(is(finish(rank_2->add("counter", 1)).failure, errc::peer_closed, {}));
 }
 
