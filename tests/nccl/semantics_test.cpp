@@ -291,6 +291,8 @@ TEST(NcclAcrossIslands, AnAbortReleasesStreams) {
   expect_log("has aborted");
   const environment_variable waits("TANDEM_STREAM_WAITS", "1");
   nccl_ranks ranks(2, islands::of_one_rank);
+  std::promise<void> queued;
+  std::shared_future<void> is_queued = queued.get_future().share();
   ranks.run([&](nccl_rank& me) {
     device_numbers data(me, filled(1, own(me))), sent(me, filled(1, 7));
     NCCL_OK(ncclGroupStart());
@@ -299,6 +301,7 @@ TEST(NcclAcrossIslands, AnAbortReleasesStreams) {
     NCCL_OK(ncclGroupEnd());
     NCCL_OK(ncclRecv(at(data), 1, nccl_abi::float32, 1 - me.rank, me.comm, me.stream.get()));
     if (me.rank == 0) {
+      is_queued.wait();
       const nccl_abi::comm mine = std::exchange(me.comm, nullptr);
       std::thread watchdog([mine] { EXPECT_EQ(ncclCommAbort(mine), nccl_abi::success); });
       me.gpu->finish(me.stream.get());
@@ -307,6 +310,7 @@ TEST(NcclAcrossIslands, AnAbortReleasesStreams) {
                               me.stream.get()),
                 nccl_abi::invalid_argument);
     } else {
+      queued.set_value();
       me.gpu->finish(me.stream.get());  // the other rank's abort
       nccl_abi::result now = nccl_abi::success;
       NCCL_OK(ncclCommGetAsyncError(me.comm, &now));

@@ -63,7 +63,7 @@ void operation_state::wait_on(accelerator::stream stream) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (is_done()) return;
+    if (is_done()) return note_known();
     if (end_) return side_->await(stream, end_);
     if (side_ && side_->can_hold() && (!known_ || known_->contains(kind_of_call_))) {
       holds_.push_back(side_->hold(stream));
@@ -71,6 +71,10 @@ void operation_state::wait_on(accelerator::stream stream) {
     }
   }
   wait(progress::time_point::max());
+  note_known();
+}
+
+void operation_state::note_known() {
   if (known_ && !failure()) known_->add(kind_of_call_);
 }
 

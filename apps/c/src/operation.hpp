@@ -128,6 +128,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   asio::awaitable<void> run(std::function<void()> begun);
   void finish_when_reached();
   void note_routed();
+  void note_known();
 
   progress& loop_;
   communicator* ranks_ = nullptr;
