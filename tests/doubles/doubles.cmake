@@ -34,3 +34,15 @@ add_library(tandem_cuda_double OBJECT
 target_include_directories(tandem_cuda_double PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(tandem_cuda_double PUBLIC GTest::gtest)
 tandem_use_in_test(tandem_cuda_double OPTIMISED)
+
+# Of tests/c/device_job.hpp, whose ranks are threads with GPUs in memory over a simulated library of their vendor.
+set(tandem_device_job_sources
+  "${PROJECT_SOURCE_DIR}/tests/collectives/slow.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/doubles/kernel_compiler_double.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/doubles/nccl/calls.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/doubles/nccl/communicators.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/doubles/nccl/double.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/doubles/nccl/execution.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/doubles/nccl/world.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/support/device_kernels.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/support/device_mirror.cpp")

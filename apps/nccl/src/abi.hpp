@@ -82,3 +82,8 @@ inline constexpr int version = 22809;
   extern "C" __attribute__((visibility("default"))) type name parameters;                  \
   extern "C" __attribute__((visibility("default"), alias(#name))) type p##name parameters; \
   type name parameters
+
+/// Another name of an exported function, with its twin.
+#define TANDEM_NCCL_ALIAS(name, of)                                                \
+  extern "C" __attribute__((visibility("default"), alias(#of))) decltype(of) name; \
+  extern "C" __attribute__((visibility("default"), alias(#of))) decltype(of) p##name

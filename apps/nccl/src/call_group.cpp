@@ -87,24 +87,6 @@ class library_locks {
   std::vector<std::timed_mutex*> held_;
 };
 
-/// Makes the communicator's device current for a call, if another one is.
-class current_device_guard {
- public:
-  explicit current_device_guard(const comm_rank& of) {
-    if (current_device(of.kind()) == of.device()) return;
-    of_ = &of.on();
-    of_->enter();
-  }
-  ~current_device_guard() {
-    if (of_ != nullptr) of_->leave();
-  }
-  current_device_guard(const current_device_guard&) = delete;
-  current_device_guard& operator=(const current_device_guard&) = delete;
-
- private:
-  accelerator* of_ = nullptr;
-};
-
 void call_library(const posted_call& what, const detail::nccl& library) {
   const current_device_guard on(*what.by);
   if (what.before) what.before();

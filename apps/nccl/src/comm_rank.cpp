@@ -202,21 +202,21 @@ void comm_rank::drop_first() {
 }
 
 void comm_rank::finish() {
-  std::unique_lock lock(mutex_);
-  for (; !started_.empty(); started_.pop_front()) {
-    lock.unlock();
-    started_.front()->state->wait(c::progress::time_point::max());
-    lock.lock();
-    drop_first();
+  while (const std::shared_ptr<c::operation_state> first = first_started()) {
+    first->wait(c::progress::time_point::max());
+    drop_complete();
   }
-  lock.unlock();
   if (!queue_ || state() != success) return;
   detail::nc::comm native = nullptr;
   ranks_->loop().run_now([&] { native = static_cast<detail::nc::comm>(queue_->release()); });
-  accelerator& device = on();
-  device.enter();
+  if (native == nullptr) return;  // it has been finished before
+  const current_device_guard here(*this);
   library_->base->destroy(native);
-  device.leave();
+}
+
+std::shared_ptr<c::operation_state> comm_rank::first_started() const {
+  const std::lock_guard lock(mutex_);
+  return started_.empty() ? nullptr : started_.front()->state;
 }
 
 void comm_rank::abort(const std::string& reason) {
@@ -229,6 +229,16 @@ void comm_rank::abort(const std::string& reason) {
     ranks_->loop().run_now([&] { lost(why); });
   }
   tandem_job_abort(job_.get(), reason.c_str());
+}
+
+current_device_guard::current_device_guard(const comm_rank& of) {
+  if (current_device(of.kind()) == of.device()) return;
+  of.on().enter();
+  entered_ = &of.on();
+}
+
+current_device_guard::~current_device_guard() {
+  if (entered_ != nullptr) entered_->leave();
 }
 
 comm_table& comm_table::of_process() {

@@ -114,6 +114,7 @@ class comm_rank {
   void lost(const error& why);
   void drop_complete();
   void drop_first();
+  std::shared_ptr<c::operation_state> first_started() const;
 
   const planner plan_;
   const memory_kind kind_;
@@ -134,6 +135,18 @@ class comm_rank {
   std::deque<tandem_op*> started_;
   /// Those that were too small are kept, too: earlier calls may still use them.
   std::map<stream, std::vector<buffer>> copies_;
+};
+
+/// Makes the communicator's device current for calls of the vendor's library, if another one is.
+class current_device_guard {
+ public:
+  explicit current_device_guard(const comm_rank& of);
+  ~current_device_guard();
+  current_device_guard(const current_device_guard&) = delete;
+  current_device_guard& operator=(const current_device_guard&) = delete;
+
+ private:
+  accelerator* entered_ = nullptr;
 };
 
 /// The communicators that programs hold; what a program passes may be any pointer. A call keeps its

@@ -38,18 +38,16 @@ void copy_on(const comm_rank& by, void* into, const void* from, std::size_t byte
   }
 }
 
-posted_call::start_function send_to(const comm_rank& by, const void* from, std::size_t count,
-                                    int type, int to) {
-  return [over = by.channels(), message = buffer_at(by, from, count, type), to](
-             const tandem_call* how, tandem_op** op, tandem_error* why) {
+posted_call::start_function send_to(const comm_rank& by, tandem_buffer message, int to) {
+  return [over = by.channels(), message, to](const tandem_call* how, tandem_op** op,
+                                             tandem_error* why) {
     return tandem_send(over, message, to, 0, how, op, why);
   };
 }
 
-posted_call::start_function receive_from(const comm_rank& by, void* into, std::size_t count,
-                                         int type, int from) {
-  return [over = by.channels(), message = buffer_at(by, into, count, type), from](
-             const tandem_call* how, tandem_op** op, tandem_error* why) {
+posted_call::start_function receive_from(const comm_rank& by, tandem_buffer message, int from) {
+  return [over = by.channels(), message, from](const tandem_call* how, tandem_op** op,
+                                               tandem_error* why) {
     return tandem_recv(over, message, from, 0, how, op, why);
   };
 }
@@ -70,14 +68,23 @@ struct messages {
   std::vector<one> all = {};
 
   void send(const void* from, std::size_t count, int to) {
-    all.push_back({const_cast<void*>(from), count, to, true});
-    call.by_channels.push_back(send_to(by, from, count, type, to));
+    const tandem_buffer message = buffer_at(by, from, count, type);
+    if (by.is_one_island()) {
+      all.push_back({message.data, count, to, true});
+    } else {
+      call.by_channels.push_back(send_to(by, message, to));
+    }
   }
   void receive(void* into, std::size_t count, int from) {
-    all.push_back({into, count, from, false});
-    call.by_channels.push_back(receive_from(by, into, count, type, from));
+    const tandem_buffer message = buffer_at(by, into, count, type);
+    if (by.is_one_island()) {
+      all.push_back({message.data, count, from, false});
+    } else {
+      call.by_channels.push_back(receive_from(by, message, from));
+    }
   }
   void finish(const char* name) {
+    if (!by.is_one_island()) return;
     call.by_library = [all = all, type = type, on = call.on, name](const nccl& library,
                                                                    nc::comm native) {
       require_ok(library.group_start(), library, native, name);
@@ -115,46 +122,6 @@ result broadcast(const void* from, void* into, std::size_t count, int type, int 
       require_ok(library.broadcast(from, into, count, type, root, native, on), library, native,
                  name);
     };
-  });
-}
-
-result all_to_all(const void* from, void* into, std::size_t count, int type, comm over, stream on,
-                  const char* name) {
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
-    const std::size_t block_bytes = count * bytes_of(type);
-    const std::size_t all_bytes = static_cast<std::size_t>(by.size()) * block_bytes;
-    // In place, what arrives would overwrite what is still to be sent.
-    const void* source = from;
-    if (from == into && all_bytes != 0) {
-      source = by.copy_for(on, all_bytes);
-      call.before = [&by, to = const_cast<void*>(source), from, all_bytes, on] {
-        copy_on(by, to, from, all_bytes, on);
-      };
-    }
-    messages all{by, call, type};
-    for (int peer = 0; peer < by.size(); ++peer) {
-      const std::size_t at = static_cast<std::size_t>(peer) * block_bytes;
-      all.send(offset(source, at), count, peer);
-      all.receive(offset(into, at), count, peer);
-    }
-    all.finish(name);
-  });
-}
-
-result all_to_all_v(const void* from, const std::size_t* sent, const std::size_t* send_at,
-                    void* into, const std::size_t* received, const std::size_t* receive_at,
-                    int type, comm over, stream on, const char* name) {
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
-    const std::size_t element_bytes = bytes_of(type);
-    for (const std::size_t* const each : {sent, send_at, received, receive_at}) {
-      if (each == nullptr) refuse(invalid_argument, fmt::format("{}: a list is NULL", name));
-    }
-    messages all{by, call, type};
-    for (int peer = 0; peer < by.size(); ++peer) {
-      all.send(offset(from, send_at[peer] * element_bytes), sent[peer], peer);
-      all.receive(offset(into, receive_at[peer] * element_bytes), received[peer], peer);
-    }
-    all.finish(name);
   });
 }
 
@@ -265,7 +232,7 @@ TANDEM_NCCL_FUNCTION(result, ncclSend,
   constexpr auto name = "ncclSend";
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     checked_rank(by, to, name, "peer");
-    call.by_channels.push_back(send_to(by, from, count, type, to));
+    call.by_channels.push_back(send_to(by, buffer_at(by, from, count, type), to));
     call.by_library = [=](const nccl& library, nc::comm native) {
       require_ok(library.send(from, count, type, to, native, on), library, native, name);
     };
@@ -277,7 +244,7 @@ TANDEM_NCCL_FUNCTION(result, ncclRecv,
   constexpr auto name = "ncclRecv";
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     checked_rank(by, from, name, "peer");
-    call.by_channels.push_back(receive_from(by, into, count, type, from));
+    call.by_channels.push_back(receive_from(by, buffer_at(by, into, count, type), from));
     call.by_library = [=](const nccl& library, nc::comm native) {
       require_ok(library.recv(into, count, type, from, native, on), library, native, name);
     };
@@ -327,28 +294,47 @@ TANDEM_NCCL_FUNCTION(result, ncclScatter,
 TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
                      (const void* from, void* into, std::size_t count, int type, comm over,
                       stream on)) {
-  return all_to_all(from, into, count, type, over, on, "ncclAlltoAll");
-}
-
-// RCCL's names.
-TANDEM_NCCL_FUNCTION(result, ncclAllToAll,
-                     (const void* from, void* into, std::size_t count, int type, comm over,
-                      stream on)) {
-  return all_to_all(from, into, count, type, over, on, "ncclAllToAll");
+  constexpr auto name = "ncclAlltoAll";
+  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+    const std::size_t block_bytes = count * bytes_of(type);
+    const std::size_t all_bytes = static_cast<std::size_t>(by.size()) * block_bytes;
+    // In place, what arrives would overwrite what is still to be sent.
+    const void* source = from;
+    if (from == into && all_bytes != 0) {
+      source = by.copy_for(on, all_bytes);
+      call.before = [&by, to = const_cast<void*>(source), from, all_bytes, on] {
+        copy_on(by, to, from, all_bytes, on);
+      };
+    }
+    messages all{by, call, type};
+    for (int peer = 0; peer < by.size(); ++peer) {
+      const std::size_t at = static_cast<std::size_t>(peer) * block_bytes;
+      all.send(offset(source, at), count, peer);
+      all.receive(offset(into, at), count, peer);
+    }
+    all.finish(name);
+  });
 }
 
 TANDEM_NCCL_FUNCTION(result, ncclAlltoAllv,
                      (const void* from, const std::size_t* sent, const std::size_t* send_at,
                       void* into, const std::size_t* received, const std::size_t* receive_at,
                       int type, comm over, stream on)) {
-  return all_to_all_v(from, sent, send_at, into, received, receive_at, type, over, on,
-                      "ncclAlltoAllv");
+  constexpr auto name = "ncclAlltoAllv";
+  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+    const std::size_t element_bytes = bytes_of(type);
+    for (const std::size_t* const each : {sent, send_at, received, receive_at}) {
+      if (each == nullptr) refuse(invalid_argument, fmt::format("{}: a list is NULL", name));
+    }
+    messages all{by, call, type};
+    for (int peer = 0; peer < by.size(); ++peer) {
+      all.send(offset(from, send_at[peer] * element_bytes), sent[peer], peer);
+      all.receive(offset(into, receive_at[peer] * element_bytes), received[peer], peer);
+    }
+    all.finish(name);
+  });
 }
 
-TANDEM_NCCL_FUNCTION(result, ncclAllToAllv,
-                     (const void* from, const std::size_t* sent, const std::size_t* send_at,
-                      void* into, const std::size_t* received, const std::size_t* receive_at,
-                      int type, comm over, stream on)) {
-  return all_to_all_v(from, sent, send_at, into, received, receive_at, type, over, on,
-                      "ncclAllToAllv");
-}
+// RCCL's names.
+TANDEM_NCCL_ALIAS(ncclAllToAll, ncclAlltoAll);
+TANDEM_NCCL_ALIAS(ncclAllToAllv, ncclAlltoAllv);
