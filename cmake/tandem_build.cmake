@@ -10,9 +10,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wno-tsan -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
 endif()
 if(TANDEM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # In a unity build every file is an included one and sees the names of the others.
+  # In a unity build every file is an included one and sees the names of the others. Clang has no such option.
   target_compile_options(tandem_build INTERFACE -Wno-subobject-linkage -Wshadow=local)
-else()
+elseif(NOT TANDEM_UNITY)
   target_compile_options(tandem_build INTERFACE -Wshadow)
 endif()
 if(TANDEM_FUZZ)

@@ -29,8 +29,7 @@ class Job:
         self.are_on_gpus = all(self.vendors)
         for name in plan.links:
             link_settings.check(name, self.are_on_gpus)
-        self.data_group = self._mine(self.layout.data_groups(), plan.links[0])
-        self.tensor_group = self._mine(self.layout.tensor_groups(), plan.links[0])
+        self._groups = {}
 
     @property
     def is_on_gpu(self):
@@ -86,6 +85,8 @@ class Job:
 
     def _inside(self, link, ranks):
         """Tandem uses the vendor's library itself, unless its settings keep it from that."""
+        if link_settings.is_everywhere(link):
+            return link_settings.backend_of(link)
         has_own = link.split(":")[0] == "tandem" and not self._options.emulate_islands
         return "nccl" if all(self.vendors[r] for r in ranks) and not has_own else link_settings.backend_of(link)
 
@@ -93,6 +94,14 @@ class Job:
         """Called by all ranks, in the same order."""
         with link_settings.settings_of(link, self._options, self.is_on_gpu):
             return dist.new_group(ranks, backend=backend, timeout=self._timeout)
+
+    def inner_groups(self, link):
+        """This rank's groups for data and tensor parallelism, or None. The first link's serve all, but for one that is everywhere.
+        Called by all ranks, in the same order."""
+        kind = link_settings.is_everywhere(link)
+        if kind not in self._groups:
+            self._groups[kind] = [self._mine(of, link) for of in (self.layout.data_groups(), self.layout.tensor_groups())]
+        return self._groups[kind]
 
     def _mine(self, groups, link):
         mine = None

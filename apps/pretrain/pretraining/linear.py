@@ -101,20 +101,20 @@ class _Leave(torch.autograd.Function):
 class Entered(nn.Module):
     """A module, and then the way into a part that is split over the ranks of a group."""
 
-    def __init__(self, module, group):
+    def __init__(self, module, part):
         super().__init__()
-        self.module, self._group = module, group
+        self.module, self._part = module, part
 
     def forward(self, inputs):
-        return _Enter.apply(self.module(inputs), self._group)
+        return _Enter.apply(self.module(inputs), self._part.group)
 
 
 class Left(nn.Module):
     """The last module of a part that is split, and the way out of it."""
 
-    def __init__(self, module, group):
+    def __init__(self, module, part):
         super().__init__()
-        self.module, self._group = module, group
+        self.module, self._part = module, part
 
     def forward(self, inputs):
-        return _Leave.apply(self.module(inputs), self._group)
+        return _Leave.apply(self.module(inputs), self._part.group)

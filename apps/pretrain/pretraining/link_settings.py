@@ -10,6 +10,7 @@ AHEAD = {"nccl": 0}  # a receive of NCCL is a kernel that takes multiprocessors 
 FORWARDING = {"TANDEM_VENDOR_LIBRARY": "0", "TANDEM_PEER_COPIES": "0", "TANDEM_GPUDIRECT": "0"}
 # Each rank is a host of its own.
 TCP = {"TANDEM_SHARED_STAGING": "0", "TANDEM_RAILS": "lo", "TANDEM_HOST": f"rank-{os.environ.get('RANK', 0)}"}
+EVERYWHERE = "gloo-everywhere"  # inside of islands, too: the baseline of the paper on joint training (2602.18007)
 LINKS = {
     "tandem": ("tandem", {}),
     "tandem-direct": ("tandem", {"TANDEM_VENDOR_LIBRARY": "0", "TANDEM_PEER_COPIES": "1", "TANDEM_GPUDIRECT": "1"}),
@@ -17,6 +18,7 @@ LINKS = {
     "tandem-tcp": ("tandem", FORWARDING | TCP),
     "nccl": ("nccl", {}),
     "gloo": ("gloo", {}),
+    EVERYWHERE: ("gloo", {}),
 }
 
 
@@ -46,6 +48,11 @@ def ahead_of(link):
 
 def backend_of(link):
     return parse(link)[0]
+
+
+def is_everywhere(link):
+    """Whether it carries the groups inside of islands, too."""
+    return link.split(":")[0] == EVERYWHERE
 
 
 def check(link, on_gpus):

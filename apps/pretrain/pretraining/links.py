@@ -180,6 +180,7 @@ class Pipes:
 
     def __init__(self, link, job, schedule, shape, kind):
         self.outgoing, self.incoming, self.carriers = {}, {}, {}
+        self.inner_groups = job.inner_groups(link)
         position, replica, part = job.layout.place(job.rank)
         for boundary, before, after in crossings(schedule):
             for d in range(job.layout.data):

@@ -15,7 +15,7 @@ SPLIT_INPUTS = ("o_proj", "down_proj")
 
 
 class TensorPart:
-    """A rank's part of the layers that are split over the ranks of a group."""
+    """A rank's part of the layers that are split over the ranks of a group, which is another one for another link."""
 
     def __init__(self, group=None, index=0, count=1):
         self.group, self.index, self.count = group, index, count
@@ -43,7 +43,7 @@ class Stage(nn.Module):
         if is_last:
             self._split(self, "head", 0)
             if self.part.count > 1:
-                self.norm = Entered(self.norm, self.part.group)
+                self.norm = Entered(self.norm, self.part)
         self.reset()
 
     def _prepare(self, layer):
@@ -51,7 +51,7 @@ class Stage(nn.Module):
         for name in ("input_layernorm", "post_attention_layernorm"):
             with torch.device("meta"):
                 norm = nn.RMSNorm(self.hidden, self._config.rms_norm_eps)
-            setattr(layer, name, Entered(norm, self.part.group) if self.part.count > 1 else norm)
+            setattr(layer, name, Entered(norm, self.part) if self.part.count > 1 else norm)
         if self._is_compiled:
             _compile_rotary(self._config.model_type)
             layer.mlp.act_fn, layer.mlp.forward = None, functools.partial(_feed_forward, layer.mlp)
@@ -68,7 +68,7 @@ class Stage(nn.Module):
         if full.bias is not None:
             full.bias.whole_shape, full.bias.cut_dimension = full.bias.shape, 0
         made = Linear(full, self.gradients)
-        setattr(inner, name, Left(made, self.part.group) if dimension == 1 and self.part.count > 1 else made)
+        setattr(inner, name, Left(made, self.part) if dimension == 1 and self.part.count > 1 else made)
 
     @torch.no_grad()
     def reset(self):

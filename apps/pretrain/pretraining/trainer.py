@@ -19,14 +19,15 @@ class Trainer:
         self.kind = getattr(torch, options.type)
         self.position, self.replica, part = job.layout.place(job.rank)
         config, schedule = configs.load(plan.members), plan.schedule
-        split = TensorPart(job.tensor_group, part, job.layout.tensor)
+        self.data_group, tensor_group = job.inner_groups(plan.links[0])
+        self.split = TensorPart(tensor_group, part, job.layout.tensor)
         numbers = [schedule.stage_of(self.position, chunk) for chunk in range(schedule.chunks)]
         self.stages = []
         for number in numbers:
             layers = plan.layers_of(number)
             recomputed = len(layers) if options.recompute == "all" else int(options.recompute)
             self.stages.append(Stage(config, layers, number == 0, number == schedule.stages - 1, self.kind, job.device,
-                                     options.seed, split, recomputed, options.compile))
+                                     options.seed, self.split, recomputed, options.compile))
         self.parameters = [p for stage in self.stages for p in stage.parameters()]
         self.record, self.runner = Record(job.device), None
         self._make_optimizer()
@@ -64,6 +65,7 @@ class Trainer:
         return Pipes(link, self.job, self.plan.schedule, shape, self.kind)
 
     def select(self, pipes):
+        self.data_group, self.split.group = pipes.inner_groups
         self.runner = Runner(self.stages, self.plan.schedule, self.position, pipes, self.record)
 
     def restart(self):
@@ -93,7 +95,7 @@ class Trainer:
         return self.job.sums([share])[0]
 
     def _average_gradients(self):
-        group, replicas = self.job.data_group, self.plan.layout.data
+        group, replicas = self.data_group, self.plan.layout.data
         if group is None:
             return
         with self.record.span("all-reduce", 0, -1):

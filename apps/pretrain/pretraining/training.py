@@ -128,7 +128,7 @@ def finish(trainer, facts, steps, spans, sent, lines):
         links.append({"from": job.rank, "to": end.peer, "what": f"{direction}, stages {boundary} and {boundary + 1}",
                       "carrier": job.describe(end.group) if pipes.carriers[direction, boundary] == "tandem"
                       else pipes.carriers[direction, boundary], "bytes_per_step": count})
-    for what, group in (("data", job.data_group), ("tensor", job.tensor_group)):
+    for what, group in (("data", trainer.data_group), ("tensor", trainer.split.group)):
         if group is not None:
             links.append({"from": job.rank, "to": None, "what": f"all-reduce, {what} parallel",
                           "carrier": job.describe(group) if dist.get_backend(group) == "tandem" else dist.get_backend(group),
