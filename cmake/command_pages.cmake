@@ -24,6 +24,7 @@ endif()
 
 # A program for another machine cannot print them, and one of a sanitizer is not for installation.
 if((CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR) OR TANDEM_SANITIZE OR TANDEM_FUZZ)
+  message(STATUS "tandem: no manual pages and completions in this build")
   return()
 endif()
 set(tandem_pages "${CMAKE_CURRENT_BINARY_DIR}/share")

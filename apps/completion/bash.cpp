@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <set>
 #include <tandem/version.hpp>
 
 #include "completion/completion.hpp"
@@ -96,7 +97,7 @@ std::string options_case(const command_description& of) {
 std::string bash_script(commands all) {
   std::string options, arguments;
   std::map<std::string, std::vector<std::string>> patterns_of;  // by words
-  std::map<std::string, bool> seen;
+  std::set<std::string> seen;
   for (const command_description& command : all) {
     options += options_case(command);
     arguments +=
@@ -106,7 +107,7 @@ std::string bash_script(commands all) {
       std::vector<std::string>& patterns = patterns_of[words_of(each)];
       const std::string name = quoted(" --" + each.name);
       if (each.is_engine()) {  // the same for all subcommands
-        if (!std::exchange(seen[each.name], true)) patterns.push_back('*' + name);
+        if (seen.insert(each.name).second) patterns.push_back('*' + name);
         continue;
       }
       patterns.push_back(quoted(fmt::format("{} --{}", command.name, each.name)));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <tandem/version.hpp>
 
 #include "completion/completion.hpp"
