@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/version.hpp>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <tandem/detail/blocking_call.hpp>
 #include <tandem/error.hpp>
 #include <tandem/version.hpp>
@@ -13,6 +15,8 @@
 #include "cli/command_line.hpp"
 #include "cli/console.hpp"
 #include "commands.hpp"
+#include "completion/completion.hpp"
+#include "manual/manual.hpp"
 #include "run/run.hpp"
 
 namespace tandem::cli {
@@ -26,7 +30,9 @@ struct command {
   int (*main)(arguments args);
 };
 
+int completion_main(arguments args);
 int help_main(arguments args);
+int manual_main(arguments args);
 int options_main(arguments args);
 int version_main(arguments args);
 
@@ -38,41 +44,84 @@ constexpr command commands[] = {
     {"devices", "accelerators of this machine and their capabilities", inventory::devices_main},
     {"run", "start local ranks of any command as one job", launcher::run_main},
     {"options", "every engine option: unit, default, current value", options_main},
+    {"manual", "manual page of a subcommand, for man", manual_main},
+    {"completion", "completion script for bash, zsh or fish", completion_main},
     {"version", "version, commit and compiler", version_main},
     {"help", "help on a subcommand: tandem help train", help_main},
 };
 
-const command& find_command(std::string_view name) {
+std::vector<std::string_view> subcommands() {
   std::vector<std::string_view> names;
+  for (const command& c : commands) names.push_back(c.name);
+  return names;
+}
+
+const command& find_command(std::string_view name) {
   for (const command& c : commands) {
     if (c.name == name) return c;
-    names.push_back(c.name);
   }
-  const std::string_view near = nearest(name, names);
+  const std::string_view near = nearest(name, subcommands());
   throw error(errc::bad_option, fmt::format("{}: no such subcommand", name),
               near.empty() ? "tandem --help lists them" : fmt::format("did you mean {}?", near));
 }
 
+usage own_usage() {
+  return {.command = "tandem",
+          .arguments = "SUBCOMMAND [options]",
+          .summary = "Tandem: one training job across AMD and NVIDIA GPUs.",
+          .examples =
+              "  tandem train                     train a model on two islands of two ranks\n"
+              "  tandem perf pingpong --bytes 8   latency of a short message\n"
+              "  tandem run -n 4 -- ./program     start four ranks of your own program\n"};
+}
+
 std::string overview() {
-  std::string text =
-      "Tandem: one training job across AMD and NVIDIA GPUs.\n\n"
-      "usage: tandem SUBCOMMAND [options]\n\n";
-  for (const command& c : commands) text += fmt::format("  {:<9} {}\n", c.name, c.summary);
-  return text +
-         "\nExamples:\n"
-         "  tandem train                     train a model on two islands of two ranks\n"
-         "  tandem perf pingpong --bytes 8   latency of a short message\n"
-         "  tandem run -n 4 -- ./program     start four ranks of your own program\n\n"
-         "tandem SUBCOMMAND --help describes a subcommand.\n";
+  const usage own = own_usage();
+  std::string text = fmt::format("{}\n\nusage: {} {}\n\n", own.summary, own.command, own.arguments);
+  for (const command& c : commands) text += fmt::format("  {:<11} {}\n", c.name, c.summary);
+  return text + "\nExamples:\n" + own.examples +
+         "\ntandem SUBCOMMAND --help describes a subcommand.\n";
+}
+
+/// `tandem` itself, then all subcommands.
+std::vector<command_description> describe_all() {
+  command_description own{.summary = "one training job across AMD and NVIDIA GPUs",
+                          .text = own_usage()};
+  own.arguments.push_back({.name = "SUBCOMMAND", .help = "as listed"});
+  own.options.push_back({.name = "help", .short_name = "h", .help = "print the subcommands"});
+  own.options.push_back({.name = "version", .help = "as tandem version"});
+  std::vector<command_description> all;
+  for (const command& c : commands) {
+    own.arguments[0].words.emplace_back(c.name);
+    std::ranges::move(describe_command(std::string(c.name), std::string(c.summary), c.main),
+                      std::back_inserter(all));
+  }
+  all.insert(all.begin(), std::move(own));
+  return all;
+}
+
+int completion_main(arguments args) {
+  return completion::completion_main(args, describe_all);
+}
+
+int manual_main(arguments args) {
+  return manual::manual_main(args, subcommands(), describe_all);
 }
 
 int help_main(arguments args) {
-  if (args.empty() || args[0] == "--help" || args[0] == "-h") {
+  std::string subcommand;
+  command_line line({.command = "tandem help",
+                     .arguments = "[SUBCOMMAND]",
+                     .summary = "The help of a subcommand; without one, the list of subcommands.",
+                     .examples = "  tandem help train\n"});
+  line.positional("SUBCOMMAND", subcommand, "as after tandem", true, subcommands());
+  if (!line.parse(args)) return success;
+  if (subcommand.empty()) {
     print(overview());
     return success;
   }
   const std::vector<std::string> help{"--help"};
-  return find_command(args[0]).main(help);
+  return find_command(subcommand).main(help);
 }
 
 int options_main(arguments args) {

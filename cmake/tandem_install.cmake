@@ -8,6 +8,11 @@ get_property(tandem_public_headers GLOBAL PROPERTY tandem_public_headers)
 get_property(tandem_include_folders GLOBAL PROPERTY tandem_include_folders)
 get_property(tandem_internal_folders GLOBAL PROPERTY tandem_internal_folders)
 
+# Boost's headers are compiled into the library and into its users; its types are those of major.minor. FindBoost sets the
+# first variable, Boost's own configuration the second.
+string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" TANDEM_BOOST "${Boost_VERSION_STRING}${Boost_VERSION}")
+math(EXPR TANDEM_BOOST_NUMBER "${CMAKE_MATCH_1} * 1000 + ${CMAKE_MATCH_2}")  # BOOST_VERSION / 100
+
 # The umbrella header is made from the list of public headers, so it is complete.
 set(tandem_generated "${PROJECT_BINARY_DIR}/include")
 set(TANDEM_INCLUDES "")
@@ -51,7 +56,8 @@ endif()
 target_include_directories(tandem_internal INTERFACE ${tandem_internal_folders})
 
 set(tandem_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tandem")
-install(TARGETS tandem EXPORT tandem-targets FILE_SET HEADERS)
+# INCLUDES: CMake before 3.23 ignores the file set of an imported target, and with it the include folder.
+install(TARGETS tandem EXPORT tandem-targets FILE_SET HEADERS INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT tandem-targets NAMESPACE tandem:: DESTINATION "${tandem_config_dir}")
 
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/tandem-config.cmake.in"
@@ -65,3 +71,11 @@ install(FILES "${PROJECT_BINARY_DIR}/tandem-config.cmake" "${PROJECT_BINARY_DIR}
 file(RELATIVE_PATH TANDEM_PREFIX_FROM_PKGCONFIG "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/tandem.pc.in" "${PROJECT_BINARY_DIR}/tandem.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/tandem.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+# A project that contains Tandem has a documentation folder of its own name.
+set(tandem_doc_dir "${CMAKE_INSTALL_DATAROOTDIR}/doc/tandem")
+if(PROJECT_IS_TOP_LEVEL)
+  set(tandem_doc_dir "${CMAKE_INSTALL_DOCDIR}")
+endif()
+install(FILES LICENSE README.md cmake/CHANGELOG.md cmake/VERSIONS.md DESTINATION "${tandem_doc_dir}")
+install(DIRECTORY apps/examples DESTINATION "${tandem_doc_dir}" FILES_MATCHING PATTERN "*.cpp" PATTERN CMakeLists.txt)

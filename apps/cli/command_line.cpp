@@ -12,11 +12,15 @@ namespace tandem::cli {
 namespace po = boost::program_options;
 namespace {
 
-std::string left_column(const entry& e) {
+std::string left_column(const option_description& e) {
   const std::string value = e.value_name.empty() ? "" : " " + e.value_name;
   const std::string short_name =
       e.short_name.empty() ? "" : fmt::format("-{}{}, ", e.short_name, value);
   return fmt::format("  {}--{}{}", short_name, e.name, value);
+}
+
+option_description help_option() {
+  return {.name = "help", .short_name = "h", .help = "print this help"};
 }
 
 std::string help_line(const std::string& left, const std::string& help,
@@ -123,7 +127,11 @@ bool command_line::parse(std::span<const std::string> args) {
   const bool wants_help = std::any_of(
       own.begin(), own.end(), [](const std::string& a) { return a == "--help" || a == "-h"; });
   if (wants_help) {
-    print(help());
+    if (described != nullptr) {
+      described->push_back(description());
+    } else {
+      print(help());
+    }
     return false;
   }
   const std::vector<po::option> parsed = s.read(own);
@@ -152,7 +160,7 @@ bool command_line::parse(std::span<const std::string> args) {
     const bool dashes = own_count < args.size() && args[own_count] == "--";
     s.rest->assign(args.begin() + static_cast<long>(own_count + (dashes ? 1 : 0)), args.end());
     if (s.rest->empty()) {
-      throw usage_error(fmt::format("{} is missing: {}", s.rest_name, s.rest_help),
+      throw usage_error(fmt::format("{} is missing: {}", s.rest_shown.name, s.rest_shown.help),
                         fmt::format("usage: {} {}", s.text.command, s.text.arguments));
     }
   }
@@ -180,11 +188,11 @@ std::string command_line::help() const {
   for (const positional_argument& p : s.positionals) {
     text += help_line("  " + p.name, p.help, *p.value);
   }
-  if (s.rest != nullptr) text += help_line("  " + s.rest_name, s.rest_help, "");
+  if (s.rest != nullptr) text += help_line("  " + s.rest_shown.name, s.rest_shown.help, "");
   for (const entry& e : s.entries) {
     if (e.engine == nullptr) text += help_line(left_column(e), e.help, e.default_text);
   }
-  text += help_line("  -h, --help", "print this help", "");
+  text += help_line(left_column(help_option()), help_option().help, "");
   if (s.engine != nullptr) {
     text += "\nEngine (also as TANDEM_* variables, see `tandem options`):\n";
     for (const entry& e : s.entries) {
@@ -193,6 +201,40 @@ std::string command_line::help() const {
   }
   if (!s.text.examples.empty()) text += "\nExamples:\n" + s.text.examples;
   return text;
+}
+
+command_description command_line::description() const {
+  const state& s = *state_;
+  command_description made;
+  made.text = s.text;
+  made.arguments.assign(s.positionals.begin(), s.positionals.end());
+  made.options.assign(s.entries.begin(), s.entries.end());
+  made.options.push_back(help_option());
+  made.rest = s.rest_shown;
+  return made;
+}
+
+std::vector<command_description>* described = nullptr;
+
+std::vector<command_description> describe_command(const std::string& name,
+                                                  const std::string& summary,
+                                                  int (*main)(std::span<const std::string> args)) {
+  std::vector<command_description> found;
+  described = &found;
+  const struct at_end {
+    ~at_end() { described = nullptr; }
+  } guard;
+  const auto ask = [&](std::vector<std::string> args, const std::string& of,
+                       const std::string& what) {
+    args.emplace_back("--help");
+    main(args);
+    found.back().name = of;
+    found.back().summary = what;
+  };
+  ask({}, name, summary);
+  const std::vector<nested_command> nested = found.back().text.nested;
+  for (const nested_command& each : nested) ask({each.name}, name + " " + each.name, each.summary);
+  return found;
 }
 
 }  // namespace tandem::cli

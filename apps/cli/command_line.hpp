@@ -10,15 +10,9 @@
 #include <utility>
 #include <vector>
 
-namespace tandem::cli {
+#include "cli/description.hpp"
 
-/// What a subcommand is, for its `--help`.
-struct usage {
-  std::string command;    ///< "tandem perf"
-  std::string arguments;  ///< "OP [options]"
-  std::string summary;    ///< one sentence
-  std::string examples;   ///< lines "  tandem perf pingpong --bytes 8", each with its end of line
-};
+namespace tandem::cli {
 
 /// The command line of one subcommand. Options are bound to variables, whose values at declaration
 /// are the defaults. Declared variables must outlive `parse`.
@@ -44,6 +38,8 @@ class command_line {
               std::string help);
   /// The file that an `output_file` writes; the help shows it as FILE, and no other option so.
   void output(const std::string& name, std::string& path, std::string help);
+  /// A file or folder that the command reads; the help shows it as PATH.
+  void input(const std::string& name, std::string& path, std::string help);
   /// The value is one of the words.
   void choice(const std::string& name, std::string& value, std::vector<std::string_view> words,
               std::string help);
@@ -55,7 +51,9 @@ class command_line {
   void flag(const std::string& name, bool& value, std::string help);
 
   /// The next argument without a dash. If an optional one is missing, the value is unchanged.
-  void positional(std::string name, std::string& value, std::string help, bool optional = false);
+  /// @param words  values to complete; the caller checks the value
+  void positional(std::string name, std::string& value, std::string help, bool optional = false,
+                  std::vector<std::string_view> words = {});
   /// All arguments from the first non-option, or after `--`: a command with its own options.
   void rest(std::string name, std::vector<std::string>& values, std::string help);
 
@@ -63,7 +61,8 @@ class command_line {
   /// the command line, checks them, and sets the minimum level of the process's log.
   void engine_options(settings& options);
 
-  /// False if --help was given and the help printed: the caller returns 0.
+  /// False if --help was given and the help printed, or taken by `describe_command`: the caller
+  /// returns 0.
   bool parse(std::span<const std::string> args);
 
   /// True if the option was given on this command line.
@@ -72,6 +71,7 @@ class command_line {
   std::vector<std::pair<std::string, std::string>> engine_environment() const;
 
   std::string help() const;
+  command_description description() const;
 
  private:
   struct state;

@@ -9,35 +9,26 @@
 
 namespace tandem::cli {
 
-struct entry {
-  std::string name;
-  std::string short_name;  ///< one character; may be empty
-  std::string value_name;  ///< empty for a flag
-  std::string help;
-  std::string default_text;  ///< the default as text; empty if the help shows none
+struct entry : option_description {
   std::function<void(const std::string&)> set;
   const tandem::option* engine = nullptr;
   bool given = false;
 };
 
-struct positional_argument {
-  std::string name;
-  std::string* value;
-  std::string help;
-  bool optional;
+struct positional_argument : argument_description {
+  std::string* value = nullptr;
 };
 
 struct command_line::state {
   usage text;
   std::vector<entry> entries;
   std::vector<positional_argument> positionals;
-  std::string rest_name;
-  std::string rest_help;
+  argument_description rest_shown;
   std::vector<std::string>* rest = nullptr;
   settings* engine = nullptr;
 
-  void add(std::string name, std::string value_name, std::string help, std::string default_text,
-           std::function<void(const std::string&)> set);
+  entry& add(std::string name, std::string value_name, std::string help, std::string default_text,
+             std::function<void(const std::string&)> set);
   entry* find(std::string_view name);
   std::string bare_name(const std::string& name) const { return name.substr(0, name.find(',')); }
   /// Number of arguments before the command that `rest` takes.
@@ -46,6 +37,9 @@ struct command_line::state {
   void fill_positionals(const std::vector<std::string>& values);
   std::string suggestion_for(std::string_view word) const;
 };
+
+/// What `describe_command` collects in place of printed help; null while none runs.
+extern std::vector<command_description>* described;
 
 /// An error in the command line.
 inline error usage_error(std::string what, std::string advice = {}) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tandem/detail/number_text.hpp>
 
 #include "cli/text.hpp"
@@ -30,11 +31,28 @@ std::size_t parse_bytes_of(const std::string& name, const std::string& text) {
   }
 }
 
+/// The valid words of an engine option's unit: "auto, 0 or 1" has three, "auto or bytes" one, and
+/// "bytes" none.
+std::vector<std::string> words_of_unit(std::string_view unit) {
+  constexpr std::string_view kinds[] = {"bytes", "name", "path"};
+  std::vector<std::string> words;
+  std::string text(unit);
+  if (const std::size_t last = text.find(" or "); last != std::string::npos)
+    text.replace(last, 4, ", ");
+  if (text.find(", ") == std::string::npos) return words;
+  for (const std::string& part : split_commas(text)) {
+    const std::string word = part.substr(part.starts_with(' ') ? 1 : 0);
+    if (std::find(std::begin(kinds), std::end(kinds), word) == std::end(kinds))
+      words.push_back(word);
+  }
+  return words;
+}
+
 }  // namespace
 
-void command_line::state::add(std::string name, std::string value_name, std::string help,
-                              std::string default_text,
-                              std::function<void(const std::string&)> set) {
+entry& command_line::state::add(std::string name, std::string value_name, std::string help,
+                                std::string default_text,
+                                std::function<void(const std::string&)> set) {
   entry e;
   const std::size_t comma = name.find(',');
   e.name = name.substr(0, comma);
@@ -43,7 +61,7 @@ void command_line::state::add(std::string name, std::string value_name, std::str
   e.help = std::move(help);
   e.default_text = std::move(default_text);
   e.set = std::move(set);
-  entries.push_back(std::move(e));
+  return entries.emplace_back(std::move(e));
 }
 
 void command_line::option(const std::string& name, std::string& value, std::string help) {
@@ -53,7 +71,12 @@ void command_line::option(const std::string& name, std::string& value, std::stri
 
 void command_line::output(const std::string& name, std::string& path, std::string help) {
   const auto set = [&path](const std::string& text) { path = text; };
-  state_->add(name, "FILE", std::move(help), path, set);
+  state_->add(name, "FILE", std::move(help), path, set).is_path = true;
+}
+
+void command_line::input(const std::string& name, std::string& path, std::string help) {
+  const auto set = [&path](const std::string& text) { path = text; };
+  state_->add(name, "PATH", std::move(help), path, set).is_path = true;
 }
 
 void command_line::option(const std::string& name, int& value, int min_value, int max_value,
@@ -86,7 +109,7 @@ void command_line::choice(const std::string& name, std::string& value,
     }
     value = text;
   };
-  state_->add(name, shown, std::move(help), value, set);
+  state_->add(name, shown, std::move(help), value, set).words.assign(words.begin(), words.end());
 }
 
 void command_line::bytes(const std::string& name, std::size_t& value, std::string help) {
@@ -113,14 +136,21 @@ void command_line::flag(const std::string& name, bool& value, std::string help) 
   state_->add(name, "", std::move(help), "", [&value](const std::string&) { value = true; });
 }
 
-void command_line::positional(std::string name, std::string& value, std::string help,
-                              bool optional) {
-  state_->positionals.push_back({std::move(name), &value, std::move(help), optional});
+void command_line::positional(std::string name, std::string& value, std::string help, bool optional,
+                              std::vector<std::string_view> words) {
+  positional_argument made;
+  made.name = std::move(name);
+  made.help = std::move(help);
+  made.optional = optional;
+  made.words.assign(words.begin(), words.end());
+  made.default_text = value;
+  made.value = &value;
+  state_->positionals.push_back(std::move(made));
 }
 
 void command_line::rest(std::string name, std::vector<std::string>& values, std::string help) {
-  state_->rest_name = std::move(name);
-  state_->rest_help = std::move(help);
+  state_->rest_shown.name = std::move(name);
+  state_->rest_shown.help = std::move(help);
   state_->rest = &values;
 }
 
@@ -128,8 +158,13 @@ void command_line::engine_options(settings& options) {
   state_->engine = &options;
   for (const tandem::option& o : option_table()) {
     const auto set = [&options, &o](const std::string& text) { options.set(o.name, text); };
-    state_->add(std::string(o.name), "VALUE", std::string(o.help), o.get(options), set);
-    state_->entries.back().engine = &o;
+    entry& made =
+        state_->add(std::string(o.name), "VALUE", std::string(o.help), o.get(options), set);
+    made.engine = &o;
+    made.environment = o.environment;
+    made.unit = o.unit;
+    made.words = words_of_unit(o.unit);
+    made.is_path = o.unit.starts_with("path");
   }
 }
 

@@ -78,6 +78,12 @@ std::vector<std::string_view> names_of(Exists exists) {
   return names;
 }
 
+std::vector<std::string_view> operation_names() {
+  std::vector<std::string_view> names;
+  for (const operation& each : operations()) names.push_back(each.name);
+  return names;
+}
+
 std::vector<std::string_view> channel_names() {
   std::vector<std::string_view> kinds = cli::fabric_kinds();
   kinds.emplace_back("local");
@@ -183,7 +189,7 @@ std::optional<perf_options> parse_options(std::span<const std::string> args) {
                    "  tandem perf oneway --rails eth0,eth1\n"
                    "  tandem perf pingpong --channel shm --memory cuda --bytes 8,64M\n"
                    "  tandem run -n 4 -- tandem perf barrier\n"});
-  line.positional("OP", op, "what to measure");
+  line.positional("OP", op, "what to measure", false, operation_names());
   line.option("ranks", o.ranks, 1, 4096,
               "ranks to start; under a launcher, the number it must have started (default 2)");
   line.choice("channel", o.channel, channel_names(),

@@ -198,13 +198,14 @@ void group_options::apply(plan_options& o) const {
   }
 }
 
+constexpr std::string_view requests[] = {"show", "probe", "groups", "pipeline"};
+
 plan_options::request parse_request(const std::string& word) {
   if (word == "show") return plan_options::request::show;
   if (word == "probe") return plan_options::request::probe;
   if (word == "groups") return plan_options::request::groups;
-  constexpr std::string_view words[] = {"show", "probe", "groups", "pipeline"};
   if (word == "pipeline") throw usage_error("pipeline: comes before all options");
-  const std::string_view near = nearest(word, words);
+  const std::string_view near = nearest(word, requests);
   throw usage_error(
       fmt::format("{}: not one of show, probe, groups, pipeline", word),
       near.empty() ? "see tandem plan --help" : fmt::format("did you mean {}?", near));
@@ -240,8 +241,10 @@ std::optional<plan_options> parse_options(std::span<const std::string> args) {
                    "  tandem run -n 4 -- tandem plan probe --save rates\n"
                    "  tandem plan groups --layout pipeline=2,tensor=4 --islands nvidia:4,amd:4\n"
                    "  tandem plan pipeline --schedule zb_v --ranks 4 --micro-batches 8\n"
-                   "  tandem plan show --profile rates --ranks 8\n"});
-  line.positional("WHAT", what, "show, probe, groups, or pipeline", true);
+                   "  tandem plan show --profile rates --ranks 8\n",
+       .nested = {{"pipeline", "pipeline schedule, and the time of a step"}}});
+  line.positional("WHAT", what, "show, probe, groups, or pipeline", true,
+                  {std::begin(requests), std::end(requests)});
   line.option("ranks", ranks, 1, max_ranks, "ranks on one host (default 4)");
   line.option("hosts", hosts, "2x4: two hosts of four ranks each; a,b,a,b: the host of each rank");
   across.declare(line, "", "across hosts");

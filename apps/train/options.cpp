@@ -24,7 +24,7 @@ constexpr const char* examples =
 void declare_training(cli::command_line& line, options& requested) {
   static const std::vector<std::string> names = model_names();
   line.choice("model", requested.model, {names.begin(), names.end()}, "architecture and size");
-  line.option("data", requested.data, "file or folder of text to train on, read as bytes");
+  line.input("data", requested.data, "file or folder of text to train on, read as bytes");
   line.option("steps", requested.steps, 1, 1'000'000, "optimizer steps");
   line.option("batch", requested.batch, 1, 65536, "sequences per step, over all replicas");
   line.option("micro-batches", requested.micro_batches, 1, 65536,
