@@ -41,4 +41,5 @@ def torch(records, _ranks=2):
     return rows
 
 
-TABLES = {"nccl-tests": ("nccl-tests", 2, times), "nccl-checks": ("nccl-tests-check", 2, checks), "nccl-torch": ("nccl-torch", 2, torch)}
+TABLES = {"nccl-tests": ("nccl-tests", 2, times), "nccl-checks": ("nccl-tests-check", 2, checks), "nccl-torch": ("nccl-torch", 2, torch),
+          "nccl-processes": ("nccl-tests-processes", 4, times), "nccl-processes-checks": ("nccl-tests-check-processes", 4, checks)}

@@ -11,7 +11,7 @@ import statistics
 import sys
 
 FACTS = ("model", "sequence", "schedule", "micro_batches", "layers", "deterministic", "data", "type", "emulated_islands", "torch",
-         "device", "rounds")
+         "device", "rounds", "layout", "allocator")
 RESULTS = ("tflops_per_gpu", "lowest", "highest", "seconds", "tokens_per_s", "memory_bytes", "device_used_bytes", "same_bits",
            "carrier")
 

@@ -8,6 +8,18 @@ LINKS = {"nccl": "NCCL", "tandem-direct": "Tandem, device to device", "tandem-fo
          "tandem-forwarding:shared-staging=0": "Tandem, host memory", "tandem-tcp": "Tandem, TCP", "gloo": "gloo, staged by the program"}
 
 
+FORWARDED = "Tandem, direct asked for, forwarded"
+
+
+def link_of(record):
+    """What has carried the messages: memory of PyTorch's expandable segments cannot be shared between processes, and so is
+    forwarded. All series were measured with those before records named the allocator."""
+    is_direct = record["link"].split(":")[0] == "tandem-direct"
+    if is_direct and "expandable_segments:True" in record.get("allocator", "expandable_segments:True"):
+        return FORWARDED
+    return LINKS[record["link"]]
+
+
 def timed(records):
     return [r for r in records if not r["deterministic"]]
 
@@ -19,7 +31,7 @@ def pretrain(records, _ranks=2):
     for r in timed(records):
         if r["link"] == "nccl":
             reference = r
-        rows.append([MODELS[r["model"]], str(r["sequence"]), SCHEDULES[r["schedule"]], LINKS[r["link"]], f"{r['tflops_per_gpu']:.1f}",
+        rows.append([MODELS[r["model"]], str(r["sequence"]), SCHEDULES[r["schedule"]], link_of(r), f"{r['tflops_per_gpu']:.1f}",
                      f"{r['lowest']:.1f} to {r['highest']:.1f}", f"{r['tflops_per_gpu'] / reference['tflops_per_gpu']:.3f}",
                      tables.number(r["seconds"]), f"{r['memory_bytes'] / 2**30:.2f}"])
     return rows
@@ -31,14 +43,14 @@ def short(records, _ranks=2):
     models = list(dict.fromkeys(r["model"] for r in own))
     rates, references = {}, {}
     for r in own:
-        key = LINKS[r["link"]] if r["schedule"] == "one_f_one_b" else f"{LINKS[r['link']]}, {SCHEDULES[r['schedule']]}"
+        key = link_of(r) if r["schedule"] == "one_f_one_b" else f"{link_of(r)}, {SCHEDULES[r['schedule']]}"
         if r["link"] == "nccl":
             references[r["model"]] = r["tflops_per_gpu"]
         rates.setdefault(key, {}).setdefault(r["model"], (r["tflops_per_gpu"], r["tflops_per_gpu"] / references[r["model"]]))
     best = max((key for key in rates if key.split(", ")[-1] in SCHEDULES.values()), key=lambda key: rates[key]["llama-8b"][0])
     rows = [["pipeline of two GPUs, TFLOP/s per GPU and part of NCCL's", *(MODELS[m] for m in models)]]
     for key, of in rates.items():
-        if key in LINKS.values() or key == best:
+        if key in (*LINKS.values(), FORWARDED) or key == best:
             rows.append([key, *(f"{of[m][0]:.1f} ({of[m][1]:.3f})" if m in of else "not measured" for m in models)])
     return rows
 
@@ -48,10 +60,34 @@ def bits(records, _ranks=2):
     rows = [["model", "data", "steps", "link", "losses"]]
     for r in records:
         if r["deterministic"]:
-            rows.append([MODELS[r["model"]], r["data"], str(r["steps"]), LINKS[r["link"]],
+            rows.append([MODELS[r["model"]], r["data"], str(r["steps"]), link_of(r),
                          "same bits in every step" if r["same_bits"] else "differ"])
     return rows
 
 
-TABLES = {"pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain", 2, short), "pretrain-bits": ("pretrain", 2, bits),
+def four(records, _ranks=4):
+    """TFLOP/s on four GPUs by layout, and the part of NCCL's."""
+    rows = [["model", "layout", "link between islands", "TFLOP/s per GPU", "lowest to highest", "of NCCL", "step, s"]]
+    references = {(r["model"], r["layout"]): r["tflops_per_gpu"] for r in timed(records) if r["link"] == "nccl"}
+    for r in timed(records):
+        rows.append([MODELS[r["model"]], layout_text(r), link_of(r), f"{r['tflops_per_gpu']:.1f}", f"{r['lowest']:.1f} to {r['highest']:.1f}",
+                     f"{r['tflops_per_gpu'] / references[r['model'], r['layout']]:.3f}", tables.number(r["seconds"])])
+    return rows
+
+
+def layout_text(record):
+    parts = [item.split("=") for item in record["layout"].split(",")]
+    return ", ".join(f"{name} {count}" for name, count in parts if count != "1")
+
+
+def four_bits(records, _ranks=4):
+    rows = [["model", "layout", "steps", "link between islands", "losses"]]
+    for r in records:
+        if r["deterministic"]:
+            rows.append([MODELS[r["model"]], layout_text(r), str(r["steps"]), link_of(r),
+                         "same bits in every step" if r["same_bits"] else "differ"])
+    return rows
+
+
+TABLES = {"pretrain-four": ("pretrain-four", 4, four), "pretrain-four-bits": ("pretrain-four", 4, four_bits), "pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain", 2, short), "pretrain-bits": ("pretrain", 2, bits),
           "pretrain-tcp": ("pretrain-tcp", 2, pretrain)}

@@ -14,10 +14,10 @@ asio::awaitable<void> run_rank(tandem::launch_info who) {
   tandem::communicator all = co_await tandem::make_communicator(*job, options);
 
   std::vector<float> gradients(1 << 16, static_cast<float>(all.rank() + 1));
-  const tandem::mutable_view view(gradients);
-  co_await tandem::all_reduce(all, view, tandem::data_type::float32, tandem::reduce_op::sum);
+  co_await tandem::all_reduce(all, gradients, tandem::reduce_op::sum);
 
-  const tandem::plan_rule& rule = all.agreed().choose(tandem::collective::all_reduce, view.bytes);
+  const std::size_t bytes = tandem::const_view(gradients).bytes;
+  const tandem::plan_rule& rule = all.agreed().choose(tandem::collective::all_reduce, bytes);
   std::cout << "sum " << gradients.front() << " by " << tandem::describe(rule) << ": " << rule.why
             << '\n';
   co_await tandem::barrier(all);  // nobody leaves while others still need this rank

@@ -72,6 +72,7 @@ typedef enum tandem_status {
   TANDEM_ERR_NOT_TRUSTED = 21,
   TANDEM_ERR_DEVICE_FAILED = 22,
   TANDEM_ERR_USED_AFTER_FORK = 23,
+  TANDEM_ERR_WRONG_THREAD = 24, /* cannot occur: the library synchronises the threads of its callers */
   TANDEM_ERR_CANCELLED = 1000, /* by tandem_op_cancel, tandem_comm_abort or tandem_job_destroy */
   TANDEM_ERR_SYSTEM = 1001     /* an error of the operating system; the text names it */
 } tandem_status;

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import socket
 import subprocess
 import time
@@ -33,7 +34,7 @@ def describe(trainer):
         "seed": options.seed, "steps": options.steps, "data": trainer.source.name, "link": options.link,
         "emulated_islands": options.emulate_islands, "shared_staging": options.shared_staging,
         "stream_waits": options.stream_waits, "ranks": job.ranks, "device": device_name(job), "host": socket.gethostname(),
-        "torch": torch.__version__, "commit": _commit(),
+        "torch": torch.__version__, "commit": _commit(), "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""),
         "flops": "tflops_per_gpu counts causal attention in full, tflops_per_gpu_half in half; recomputation is not counted",
     }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/loop_owner.hpp>
 #include <tandem/error.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/store.hpp>
@@ -23,7 +24,8 @@ error open_failure(int rank, std::exception_ptr failure);
 template <class Mesh>
 class fabric_handle final : public fabric {
  public:
-  explicit fabric_handle(std::shared_ptr<Mesh> over) : mesh_(std::move(over)) {}
+  explicit fabric_handle(std::shared_ptr<Mesh> over)
+      : owner_(over->get_executor()), mesh_(std::move(over)) {}
   ~fabric_handle() override {
     if (!origin_.is_here()) return;
     // Others may be waiting for this rank: they must get an error.
@@ -44,6 +46,7 @@ class fabric_handle final : public fabric {
   }
   asio::awaitable<std::reference_wrapper<channel>> to(int peer) override {
     origin_.require_here("this fabric");
+    owner_.require_here("a call on a fabric");
     return mesh_->to(peer);
   }
   channel* find(int peer) noexcept override {
@@ -73,6 +76,7 @@ class fabric_handle final : public fabric {
 
  private:
   const detail::process_origin origin_;
+  const detail::loop_owner owner_;
   std::shared_ptr<Mesh> mesh_;
 };
 

@@ -3,6 +3,8 @@
 #include <memory>
 #include <tandem/channel.hpp>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/loop_owner.hpp>
+#include <tandem/log.hpp>
 #include <utility>
 
 #include "protocol/session.hpp"
@@ -17,12 +19,22 @@ inline bool refuse_in_child(operation& op) {
   return true;
 }
 
+/// Fails an operation that is started by another thread than the channel's.
+inline bool refuse_elsewhere(operation& op, const detail::loop_owner& owner) {
+  op.failure = std::make_shared<const error>(owner.wrong_thread("a call on a channel"));
+  op.result = op.failure->code();
+  op.move_to(operation::phase::done);
+  return true;
+}
+
 /// The user's handle of a link, which outlives it: destroying the handle closes the link.
 template <class Link>
 class channel_handle final : public channel {
  public:
   explicit channel_handle(std::shared_ptr<Link> over)
-      : link_(std::move(over)), limits_(as_channel_limits(link_->agreed())) {
+      : owner_(over->get_executor()),
+        link_(std::move(over)),
+        limits_(as_channel_limits(link_->agreed())) {
     if constexpr (requires { link_->kinds(); }) limits_.kinds = link_->kinds();
   }
   ~channel_handle() override { close(); }
@@ -47,7 +59,8 @@ class channel_handle final : public channel {
     if (origin_.is_here()) link_->fail(reason, true);
   }
   bool start(operation& op) override {
-    return origin_.is_here() ? link_->start(op) : refuse_in_child(op);
+    if (!origin_.is_here()) return refuse_in_child(op);
+    return owner_.is_here() ? link_->start(op) : refuse_elsewhere(op, owner_);
   }
   bool spin_wait(operation& op) override {
     if constexpr (requires { link_->spin_wait(op); }) {
@@ -60,11 +73,15 @@ class channel_handle final : public channel {
     if constexpr (requires { link_->make_progress(); }) link_->make_progress();
   }
   void cancel(operation& op) noexcept override {
-    if (origin_.is_here()) link_->cancel(op);
+    if (!origin_.is_here()) return;
+    if (owner_.is_here()) return link_->cancel(op);
+    log(log_level::error, "channel",
+        owner_.wrong_thread("a cancellation, which is ignored").what());
   }
 
  private:
   const detail::process_origin origin_;
+  const detail::loop_owner owner_;
   std::shared_ptr<Link> link_;
   channel_limits limits_;
 };

@@ -19,6 +19,7 @@ link_base::link_base(asio::any_io_executor executor, std::string_view component,
                      protocol::session& messages)
     : pending_owner(executor),
       executor_(std::move(executor)),
+      owner_(executor_),
       component_(component),
       messages_(messages),
       timer_(executor_) {}
@@ -44,6 +45,7 @@ void link_base::complete_done() {
 void link_base::post_completion() {
   completion_posted_ = true;
   asio::post(executor_, [self = shared_from_this()] {
+    self->require_loop();
     self->completion_posted_ = false;
     self->complete_done();
   });
@@ -90,7 +92,9 @@ void link_base::arm_timer(operation::time_point when) {
   timer_.expires_at(when);
   timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
     const auto self = weak.lock();
-    if (!cancelled && self && !self->messages_.is_over()) self->expire();
+    if (cancelled || !self) return;
+    self->require_loop();
+    if (!self->messages_.is_over()) self->expire();
   });
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <tandem/channel.hpp>
+#include <tandem/detail/loop_owner.hpp>
 #include <tandem/detail/pending.hpp>
 
 #include "protocol/session.hpp"
@@ -67,6 +68,10 @@ class link_base : public std::enable_shared_from_this<link_base>, private pendin
     if (!completion_posted_ && messages_.has_done()) post_completion();
   }
 
+  /// Begins every handler: throws `errc::wrong_thread` out of the loop of another thread, before it
+  /// touches anything.
+  void require_loop() const { owner_.require_here("a completion of a channel"); }
+
   /// The link is open: the loop runs until `let_loop_end`, or `fail`.
   void keep_loop_running();
   void let_loop_end() noexcept;
@@ -102,6 +107,7 @@ class link_base : public std::enable_shared_from_this<link_base>, private pendin
   static constexpr std::uint64_t no_late_send = ~std::uint64_t{0};
 
   const asio::any_io_executor executor_;
+  const detail::loop_owner owner_;
   const std::string_view component_;
   protocol::session& messages_;
   asio::steady_timer timer_;

@@ -85,9 +85,9 @@ bool is_defined(collective what, algorithm how) noexcept;
 /// are refused. All other calls go over channels. In such a communicator all ranks of a call pass
 /// memory of their devices, or all pass host memory, else `errc::call_mismatch`.
 /// @par Algorithms  `automatic` follows the communicator's plan. All ranks pass the same.
-/// @par Concurrency  Up to 64 may be in progress at once on one communicator; they are matched by
-/// the order in which they start, so start them in the same order on every rank. One more fails
-/// with `errc::limit_exceeded`.
+/// @par Concurrency  Up to 64 are in progress at once on one communicator, and more wait for the
+/// oldest to end; they are matched by the order in which they start, so start them in the same
+/// order on every rank.
 /// @par Errors  As under communicator, Failure. `errc::call_mismatch`: ranks make different calls
 /// (operation, length, type, reduction, root, algorithm); the error on every rank names both.
 /// `errc::bad_input`: invalid arguments, as far as this rank alone can detect them.

@@ -55,8 +55,10 @@ struct backend_description {
 /// @par Cost  A send or receive allocates nothing beyond coroutine frames. Collectives keep their
 ///   scratch memory here: a call allocates only when more calls, or longer ones, are in progress at
 ///   once than ever before.
-/// @par Lifetime  The fabric outlives the communicator, and the communicator every call on it.
-///   Movable while no call is in progress.
+/// @par Lifetime  The fabric outlives the communicator and every call on it. Destroying the
+///   communicator, or assigning to it, ends calls in progress with `errc::channel_closed`: messages
+///   alone, but a collective or a pipeline as any failure of one does. Movable at any time; every
+///   call on a communicator that was moved from throws `errc::bad_input`.
 /// @par Executor  The fabric's; every call is awaited there.
 /// @par Failure  An error that ends a collective or a pipeline ends the communicator: every rank of
 ///   the job receives it through `fabric::fail`, pending and later calls throw the same error, and
@@ -91,22 +93,22 @@ class communicator {
   communicator& operator=(communicator&&) noexcept;
   ~communicator();
 
-  int rank() const noexcept;
-  int size() const noexcept;
+  int rank() const;
+  int size() const;
   /// The rank in the job of a rank of this group.
-  int job_rank(int rank) const noexcept;
-  asio::any_io_executor get_executor() const noexcept;
+  int job_rank(int rank) const;
+  asio::any_io_executor get_executor() const;
   /// The plan of its collectives: the one agreed on in `make_communicator`; after `split`, the plan
   /// for the ranks of the part; else `plan::standard`.
-  const plan& agreed() const noexcept;
+  const plan& agreed() const;
   /// The back-end of its collectives on device memory: channels unless it was made by
   /// `make_island_communicator` or `parallel_groups`. All other calls use channels in any case.
-  const backend_description& backend() const noexcept;
+  const backend_description& backend() const;
 
   /// Time limit of each operation of this communicator that starts from now on: a collective or a
   /// message that takes longer ends with `errc::timed_out`. Empty, as at first: each message has
   /// `settings::operation_timeout` of the fabric. Pipelines keep to that.
-  void set_timeout(std::optional<std::chrono::milliseconds> limit) noexcept;
+  void set_timeout(std::optional<std::chrono::milliseconds> limit);
 
   /// Sends one message; completes when the view may be reused. The k-th send with a tag matches the
   /// peer's k-th receive with that tag. Cancellation, deadlines and errors as for `channel::send`;
@@ -122,10 +124,16 @@ class communicator {
   asio::awaitable<std::size_t> sendrecv(int to, const_view message, int from, mutable_view into,
                                         std::uint16_t tag = 0);
 
-  /// For the collectives.
-  const std::shared_ptr<detail::group>& internals() const noexcept { return group_; }
+  /// For the collectives. @par Errors `errc::bad_input`: it was moved from.
+  const std::shared_ptr<detail::group>& internals() const {
+    if (!group_) throw_moved_from();
+    return group_;
+  }
 
  private:
+  [[noreturn]] static void throw_moved_from();
+  void close() noexcept;
+
   std::shared_ptr<detail::group> group_;
 };
 

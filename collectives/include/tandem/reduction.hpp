@@ -71,7 +71,29 @@ enum class reduce_op : std::uint8_t {
 };
 
 /// The size of one element; 0 for a value outside the enumeration.
-std::size_t bytes_of(data_type type) noexcept;
+constexpr std::size_t bytes_of(data_type type) noexcept {
+  switch (type) {
+    case data_type::float64:
+    case data_type::int64:
+    case data_type::uint64:
+      return 8;
+    case data_type::float32:
+    case data_type::int32:
+    case data_type::uint32:
+      return 4;
+    case data_type::int16:
+    case data_type::uint16:
+    case data_type::float16:
+    case data_type::bfloat16:
+      return 2;
+    case data_type::int8:
+    case data_type::uint8:
+    case data_type::float8_e4m3:
+    case data_type::float8_e5m2:
+      return 1;
+  }
+  return 0;
+}
 /// "float32".
 std::string_view name(data_type type) noexcept;
 /// "sum".

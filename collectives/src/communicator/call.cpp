@@ -188,8 +188,17 @@ asio::awaitable<void> synchronized_or_failed(call& c) {
 
 asio::awaitable<void> run_call(lease slot, asio::awaitable<void> algorithm, call::kind what) {
   call& c = *slot;
-  c.open(*c.in, what);
   std::exception_ptr failure;
+  if (what == call::kind::collective && c.in->must_queue()) {
+    try {
+      co_await c.in->queue();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    // As of a call in progress: the other ranks wait for it.
+    if (failure) std::rethrow_exception(fail_call(c, failure));
+  }
+  c.open(*c.in, what);
   try {
     co_await std::move(algorithm);
     if (c.outstanding()) co_await c.synchronize();

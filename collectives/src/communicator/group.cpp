@@ -53,6 +53,7 @@ backend_description only_channels(const fabric& over, std::size_t ranks) {
 group::group(fabric& over, const settings& options, std::vector<int> members, std::uint16_t id)
     : fabric_(over),
       executor_(over.get_executor()),
+      owner_(executor_),
       members_(checked(std::move(members), over, id)),
       id_(id),
       ids_in_use_(over.groups()),
@@ -60,6 +61,7 @@ group::group(fabric& over, const settings& options, std::vector<int> members, st
       plan_(plan::standard(static_cast<int>(members_.size()), options)),
       calls_(first_history(members_, id)),
       watch_(std::make_shared<call_watch>(*this)),
+      turn_(executor_),
       backend_(only_channels(over, members_.size())) {
   const auto me = std::ranges::find(members_, over.rank());
   rank_ = static_cast<int>(me - members_.begin());
@@ -148,16 +150,35 @@ void group::release(std::shared_ptr<call> used) noexcept {
   }
 }
 
+namespace {
+
+/// Counts a call that waits for its turn, for as long as this lives.
+class waits_in {
+ public:
+  explicit waits_in(std::uint64_t& count) noexcept : count_(count) { ++count_; }
+  waits_in(const waits_in&) = delete;
+  waits_in& operator=(const waits_in&) = delete;
+  ~waits_in() { --count_; }
+
+ private:
+  std::uint64_t& count_;
+};
+
+}  // namespace
+
+asio::awaitable<void> group::queue() {
+  const waits_in waiting(queued_);
+  const std::uint64_t ticket = next_ticket_++;
+  while (!failed_ && (turn_of_ != ticket || is_open(calls_.count()))) co_await turn_.wait();
+  // The caller opens it before it suspends again.
+  ++turn_of_;
+  if (queued_ > 1) turn_.notify_all();
+}
+
 unsigned group::open_number(const call_record& what) {
   throw_if_failed();
   const auto number = static_cast<unsigned>(calls_.count() % calls_at_once);
-  const std::uint64_t bit = std::uint64_t{1} << number;
-  if ((open_ & bit) != 0) {
-    throw error(errc::limit_exceeded,
-                fmt::format("{} collectives are in progress on one communicator", calls_at_once),
-                "await some of them before starting more");
-  }
-  open_ |= bit;
+  open_ |= std::uint64_t{1} << number;
   calls_.add(what.bits());
   watch_->begin();
   return number;
@@ -167,7 +188,7 @@ std::optional<std::uint64_t> group::oldest_open() const noexcept {
   const std::uint64_t count = calls_.count();
   for (std::uint64_t sequence = count > calls_at_once ? count - calls_at_once : 0; sequence < count;
        ++sequence) {
-    if ((open_ >> sequence % calls_at_once & 1) != 0) return sequence;
+    if (is_open(sequence)) return sequence;
   }
   return std::nullopt;
 }
@@ -195,12 +216,32 @@ void group::open_pipeline() {
 
 void group::throw_if_failed() const {
   origin_.require_here("this communicator");
+  owner_.require_here("a call on a communicator");
   if (failed_) throw error(*failed_);
+  throw_if_closed();
+  if (!ids_in_use_->has_fabric)
+    throw error(errc::channel_closed, "the fabric of this communicator was destroyed",
+                "keep it until the communicator's last call has ended");
 }
 
 void group::fail(const error& reason) noexcept {
   if (!failed_) failed_ = reason;
-  fabric_.fail(*failed_);
+  if (queued_ != 0) turn_.notify_all();
+  if (ids_in_use_->has_fabric) fabric_.fail(*failed_);
+}
+
+error group::closed() {
+  return error(errc::channel_closed, "the communicator was destroyed during this call",
+               "await every call before the communicator ends");
+}
+
+void group::close() noexcept {
+  is_closed_ = true;
+  if (open_ != 0 || pipeline_open_ || queued_ != 0) fail(closed());
+  for (open_message* each = messages_; each != nullptr;) {
+    open_message* const one = std::exchange(each, each->next_);
+    one->io_.cancel();
+  }
 }
 
 }  // namespace tandem::detail

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <tandem/async.hpp>
 #include <tandem/detail/flight.hpp>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/loop_owner.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/plan.hpp>
 #include <tandem/settings.hpp>
@@ -22,6 +24,7 @@ class call;
 struct checked_pipeline;
 class device_queue;
 class levels;
+class open_message;
 
 /// The state of a communicator, shared with its calls in progress.
 class group : public std::enable_shared_from_this<group> {
@@ -102,7 +105,13 @@ class group : public std::enable_shared_from_this<group> {
   std::shared_ptr<call> acquire(std::size_t scratch_bytes, device_queue* queue);
   void release(std::shared_ptr<call> used) noexcept;
 
-  /// The number of the next collective. @par Errors `limit_exceeded`; nothing has changed.
+  /// Whether the next collective has to wait for the end of an older one: `calls_at_once` are in
+  /// progress, or others wait already.
+  bool must_queue() const noexcept { return queued_ != 0 || is_open(calls_.count()); }
+  /// Waits for its turn among the calls that were started before it.
+  /// @par Cancellation  Terminal: throws operation_aborted; the calls behind it move up.
+  asio::awaitable<void> queue();
+  /// The number of the next collective. @pre it need not queue.
   unsigned open_number(const call_record& what);
   /// The call record that the messages of an open collective carry.
   const call_signature& signature_of(unsigned number) const noexcept { return calls_.at(number); }
@@ -111,7 +120,10 @@ class group : public std::enable_shared_from_this<group> {
   std::optional<std::uint64_t> oldest_open() const noexcept;
   /// Error text for a call that differs on this rank and on rank `peer` of the job.
   std::string difference(std::uint64_t sequence, const call_signature& theirs, int peer) const;
-  void close_number(unsigned number) noexcept { open_ &= ~(std::uint64_t{1} << number); }
+  void close_number(unsigned number) noexcept {
+    open_ &= ~(std::uint64_t{1} << number);
+    if (queued_ != 0) turn_.notify_all();
+  }
   void open_pipeline();
   void close_pipeline() noexcept { pipeline_open_ = false; }
   /// The schedule that was checked last for this group; null before the first.
@@ -128,13 +140,27 @@ class group : public std::enable_shared_from_this<group> {
   void throw_if_failed() const;
   /// Ends this group and reports the failure to every rank of the job.
   void fail(const error& reason) noexcept;
+  /// The communicator is gone: ends its messages, and if a collective or a pipeline is in progress,
+  /// the group.
+  void close() noexcept;
+  /// Throws what ends the calls of a communicator that is gone.
+  void throw_if_closed() const {
+    if (is_closed_) throw closed();
+  }
 
  private:
+  friend class open_message;
+
+  static error closed();
   device_queue* queue_of_device(const const_view& like);
+  bool is_open(std::uint64_t sequence) const noexcept {
+    return (open_ >> sequence % calls_at_once & 1) != 0;
+  }
 
   const process_origin origin_;
   fabric& fabric_;
   const asio::any_io_executor executor_;
+  const loop_owner owner_;
   const std::vector<int> members_;
   int rank_ = 0;
   const std::uint32_t id_;
@@ -149,12 +175,42 @@ class group : public std::enable_shared_from_this<group> {
   std::vector<std::shared_ptr<call>> free_;
   call_log calls_;
   const std::shared_ptr<call_watch> watch_;
-  std::uint64_t open_ = 0;  // bit k: the collective with number k is in progress
+  std::uint64_t open_ = 0;         // bit k: the collective with number k is in progress
+  std::uint64_t queued_ = 0;       // collectives that wait for their turn
+  std::uint64_t next_ticket_ = 0;  // of the next one that has to
+  std::uint64_t turn_of_ = 0;      // the ticket whose turn it is
+  async_condition turn_;
   bool pipeline_open_ = false;
+  open_message* messages_ = nullptr;
+  bool is_closed_ = false;
   std::shared_ptr<const checked_pipeline> last_pipeline_;
   std::optional<error> failed_;
   backend_description backend_;
   std::unique_ptr<device_backend> islands_;
+};
+
+/// A message in progress, which `group::close` ends. Lives in the frame of the coroutine that sends
+/// or receives, which keeps the group alive.
+class open_message {
+ public:
+  open_message(group& in, flight& io) noexcept : in_(in), io_(io), next_(in.messages_) {
+    if (next_ != nullptr) next_->previous_ = this;
+    in.messages_ = this;
+  }
+  open_message(const open_message&) = delete;
+  open_message& operator=(const open_message&) = delete;
+  ~open_message() {
+    (previous_ != nullptr ? previous_->next_ : in_.messages_) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+  }
+
+ private:
+  friend class group;
+
+  group& in_;
+  flight& io_;
+  open_message* next_;
+  open_message* previous_ = nullptr;
 };
 
 }  // namespace tandem::detail

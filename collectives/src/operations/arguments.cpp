@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <tandem/accelerator.hpp>
+#include <tandem/typed_collectives.hpp>
 
+#include "communicator/call.hpp"
 #include "reduce/device_queue.hpp"
 #include "reduce/reducer.hpp"
 
@@ -200,6 +202,14 @@ std::optional<error> check_separate_views(const char* call, const const_view& fr
   if (from.bytes == 0 || into.bytes == 0) return std::nullopt;
   if (from.data != into.data) return check_overlap(call, from, into);
   return error(errc::bad_input, fmt::format("{}: not in place", call), "pass another output view");
+}
+
+asio::awaitable<void> refuse_elements(std::string_view call, data_type elements, data_type named) {
+  return refuse(
+      error(errc::bad_input,
+            fmt::format("{}: the call says {}, but the elements are {}", call, name(named),
+                        name(elements)),
+            "leave the type out, and the elements say it; or pass unsigned integers or a view"));
 }
 
 }  // namespace detail

@@ -11,19 +11,18 @@ enum class family { floating, signed_integer, unsigned_integer };
 
 struct type_facts {
   std::string_view name;
-  std::size_t bytes;
   family of;
 };
 
 /// Indexed by data_type.
 constexpr type_facts types[] = {
-    {"float32", 4, family::floating},        {"float64", 8, family::floating},
-    {"int32", 4, family::signed_integer},    {"int64", 8, family::signed_integer},
-    {"int8", 1, family::signed_integer},     {"int16", 2, family::signed_integer},
-    {"uint8", 1, family::unsigned_integer},  {"uint16", 2, family::unsigned_integer},
-    {"uint32", 4, family::unsigned_integer}, {"uint64", 8, family::unsigned_integer},
-    {"float16", 2, family::floating},        {"bfloat16", 2, family::floating},
-    {"float8_e4m3", 1, family::floating},    {"float8_e5m2", 1, family::floating},
+    {"float32", family::floating},        {"float64", family::floating},
+    {"int32", family::signed_integer},    {"int64", family::signed_integer},
+    {"int8", family::signed_integer},     {"int16", family::signed_integer},
+    {"uint8", family::unsigned_integer},  {"uint16", family::unsigned_integer},
+    {"uint32", family::unsigned_integer}, {"uint64", family::unsigned_integer},
+    {"float16", family::floating},        {"bfloat16", family::floating},
+    {"float8_e4m3", family::floating},    {"float8_e5m2", family::floating},
 };
 static_assert(std::size(types) == detail::data_type_count);
 
@@ -33,11 +32,6 @@ constexpr std::string_view ops[] = {"sum",  "product", "minimum", "maximum",    
 static_assert(std::size(ops) == detail::reduce_op_count);
 
 }  // namespace
-
-std::size_t bytes_of(data_type type) noexcept {
-  const auto index = static_cast<std::size_t>(type);
-  return index < std::size(types) ? types[index].bytes : 0;
-}
 
 std::string_view name(data_type type) noexcept {
   const auto index = static_cast<std::size_t>(type);
@@ -65,7 +59,7 @@ bool is_factor(data_type type, double factor) noexcept {
            std::abs(factor) <= std::numeric_limits<float>::max();
   }
   const bool is_signed = facts.of == family::signed_integer;
-  const int bits = static_cast<int>(8 * facts.bytes) - (is_signed ? 1 : 0);
+  const int bits = static_cast<int>(8 * bytes_of(type)) - (is_signed ? 1 : 0);
   const double above = std::ldexp(1, bits);
   return factor >= (is_signed ? -above : 0) && factor < above && factor == std::floor(factor);
 }

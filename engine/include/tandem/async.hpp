@@ -14,7 +14,10 @@
 #include <optional>
 #include <string>
 #include <tandem/error.hpp>
+#include <tuple>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -38,6 +41,23 @@ class async_condition {
   asio::steady_timer timer_;
 };
 
+namespace detail {
+
+template <class T>
+using result_of = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
+
+template <class T>
+asio::awaitable<void> store_result(asio::awaitable<T> work, std::optional<result_of<T>>& into) {
+  if constexpr (std::is_void_v<T>) {
+    co_await std::move(work);
+    into.emplace();
+  } else {
+    into.emplace(co_await std::move(work));
+  }
+}
+
+}  // namespace detail
+
 /// Runs all branches concurrently on the caller's executor and returns when all have ended.
 ///
 /// @par Errors  The first failure cancels the others (terminal) and is thrown when the last branch
@@ -45,6 +65,41 @@ class async_condition {
 /// @par Cancellation  Terminal: forwarded to each branch; completes when the last has ended.
 /// @par Cost  One allocation for the join, one coroutine frame per branch.
 asio::awaitable<void> when_all(std::vector<asio::awaitable<void>> branches);
+
+/// The same for branches with results, which it returns in their order.
+template <class T>
+requires(!std::is_void_v<T>) asio::awaitable<std::vector<T>> when_all(
+    std::vector<asio::awaitable<T>> branches) {
+  std::vector<std::optional<T>> results(branches.size());
+  std::vector<asio::awaitable<void>> all;
+  all.reserve(branches.size());
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    all.push_back(detail::store_result(std::move(branches[i]), results[i]));
+  }
+  co_await when_all(std::move(all));
+  std::vector<T> values;
+  values.reserve(results.size());
+  for (std::optional<T>& each : results) values.push_back(std::move(*each));
+  co_return values;
+}
+
+/// The same for branches of different types; that of a branch without a result is std::monostate.
+///
+///   const auto [bytes, sum] = co_await tandem::when_all(ch.recv(0, view), mean(values));
+template <class... T>
+requires(sizeof...(T) > 1) asio::awaitable<std::tuple<detail::result_of<T>...>> when_all(
+    asio::awaitable<T>... branches) {
+  std::tuple<std::optional<detail::result_of<T>>...> results;
+  std::vector<asio::awaitable<void>> all;
+  all.reserve(sizeof...(T));
+  std::apply(
+      [&](auto&... into) { (all.push_back(detail::store_result(std::move(branches), into)), ...); },
+      results);
+  co_await when_all(std::move(all));
+  co_return std::apply(
+      [](auto&... each) { return std::tuple<detail::result_of<T>...>(std::move(*each)...); },
+      results);
+}
 
 /// Runs all branches concurrently and returns every outcome: null for a branch that succeeded. A
 /// failure cancels no other branch; a cancellation of the caller is forwarded to each.
@@ -68,6 +123,16 @@ auto async(const Executor& executor, asio::awaitable<T> work, CompletionToken&& 
 asio::awaitable<void> with_deadline(std::chrono::steady_clock::duration limit,
                                     asio::awaitable<void> work, std::string phase,
                                     std::string advice = {});
+/// The same for work with a result, which it returns.
+template <class T>
+requires(!std::is_void_v<T>) asio::awaitable<T> with_deadline(
+    std::chrono::steady_clock::duration limit, asio::awaitable<T> work, std::string phase,
+    std::string advice = {}) {
+  std::optional<T> result;
+  auto stored = detail::store_result(std::move(work), result);
+  co_await with_deadline(limit, std::move(stored), std::move(phase), std::move(advice));
+  co_return std::move(*result);
+}
 
 /// How long a loop polls before it sleeps in the kernel. Sleeping costs 20 to 60 us at the next
 /// event; polling occupies a core. The budget adapts: it halves each time a spin finds nothing,

@@ -37,6 +37,7 @@ enum class errc {
   not_trusted = 21,         ///< the peer has another secret, none, or no valid certificate
   device_failed = 22,       ///< an accelerator, its driver or its compiler refused a call
   used_after_fork = 23,     ///< the object belongs to the parent of this process
+  wrong_thread = 24,        ///< another thread or strand drives the object
 };
 
 /// The category of `errc`.

@@ -24,7 +24,7 @@ class board;
 /// @par Executor  One executor for the fabric, its channels and their completions.
 class fabric {
  public:
-  virtual ~fabric() = default;
+  virtual ~fabric() { groups_->has_fabric = false; }
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual asio::any_io_executor get_executor() const noexcept = 0;
@@ -84,7 +84,9 @@ class fabric {
   /// Group ids in use by this rank's communicators, one bit each: groups with a common rank must
   /// have different ids, or their messages would mix. Shared ownership, because a communicator's
   /// last call may end after the fabric.
-  using group_ids = std::bitset<4096>;
+  struct group_ids : std::bitset<4096> {
+    bool has_fabric = true;  ///< false once the fabric was destroyed
+  };
   const std::shared_ptr<group_ids>& groups() const noexcept { return groups_; }
 
  private:

@@ -24,7 +24,8 @@ struct log_record {
 using log_sink = std::function<void(const log_record&)>;
 
 /// Replaces the sink of the process and returns the previous one. The initial sink discards
-/// everything: the library itself prints nothing. Thread-safe.
+/// everything, except that it writes warnings about TANDEM_ variables that are no options to
+/// standard error; the library prints nothing else. Thread-safe.
 log_sink set_log_sink(log_sink sink, log_level min_level = log_level::info);
 
 /// True if a record of this level reaches the sink; check before composing an expensive text.

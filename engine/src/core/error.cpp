@@ -56,6 +56,8 @@ std::string_view message_of(errc value) noexcept {
       return "an accelerator or its driver reported an error";
     case errc::used_after_fork:
       return "the object belongs to the parent of this process";
+    case errc::wrong_thread:
+      return "another thread or strand drives the object";
   }
   return "unknown error";
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <tandem/detail/stderr_sink.hpp>
 #include <tandem/error.hpp>
 #include <tandem/settings.hpp>
 #include <utility>
@@ -37,9 +38,9 @@ void warn_of_unknown_variables() {
     const std::string_view variable = text.substr(0, text.find('='));
     if (!variable.starts_with("TANDEM_") || known_variable(variable)) continue;
     const std::string_view near = nearest(variable, candidates);
-    log(log_level::warning, "settings",
-        fmt::format("{}: no such option{}", variable,
-                    near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+    detail::warn_program("settings",
+                         fmt::format("{}: no such option{}", variable,
+                                     near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
 }
 

@@ -5,7 +5,17 @@
 namespace tandem {
 
 poller& poller::of(const asio::any_io_executor& executor) {
-  return asio::use_service<poller>(asio::query(executor, asio::execution::context));
+  auto& of_context = asio::use_service<poller>(asio::query(executor, asio::execution::context));
+  return detail::has_one_thread(executor) ? of_context : of_context.for_strands();
+}
+
+poller& poller::for_strands() {
+  const std::lock_guard lock(mutex_);
+  if (!for_strands_) {
+    for_strands_ = std::make_unique<poller>(context());
+    for_strands_->has_list_ = false;
+  }
+  return *for_strands_;
 }
 
 bool poller::poll_all(pollable* first) {
@@ -37,6 +47,7 @@ void poller::arm() {
 
 pollable::pollable(const asio::any_io_executor& executor, poll_cost cost)
     : poller_(poller::of(executor)), cost_(cost) {
+  if (!poller_.has_list_) return;
   pollable*& first = cost_ == poll_cost::memory_read ? poller_.first_memory_ : poller_.first_;
   next_ = first;
   if (next_ != nullptr) next_->previous_ = this;
@@ -45,6 +56,7 @@ pollable::pollable(const asio::any_io_executor& executor, poll_cost cost)
 }
 
 pollable::~pollable() {
+  if (!poller_.has_list_) return;
   pollable*& first = cost_ == poll_cost::memory_read ? poller_.first_memory_ : poller_.first_;
   if (poller_.upcoming_ == this) poller_.upcoming_ = next_;
   if (previous_ != nullptr) {

@@ -188,6 +188,7 @@ event_loop::event_loop(asio::io_context& context, spin_policy policy)
       budget_(policy),
       sources_(poller::of(context.get_executor())) {
   sources_.require_own_process();
+  sources_.thread().set(&loop_thread::any);
   sources_.set_polling(true);
   sources_.set_core(policy.max_spin.count() > 0 && !policy.crowded);
 }
@@ -195,6 +196,7 @@ event_loop::event_loop(asio::io_context& context, spin_policy policy)
 event_loop::~event_loop() {
   sources_.set_polling(false);
   sources_.arm();
+  sources_.thread().set(nullptr);
 }
 
 /// What the loop waits for, while it runs.
@@ -264,6 +266,7 @@ void event_loop::run_until(const std::atomic<bool>& is_done, time_point limit) {
 
 spin_stats run(asio::io_context& context, spin_policy policy) {
   detail::event_loop loop(context, policy);
+  poller::of(context.get_executor()).thread().set(&detail::mark_of_this_thread());
   loop.run_until(std::atomic<bool>(false));
   return loop.stats();
 }

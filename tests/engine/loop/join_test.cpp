@@ -215,5 +215,70 @@ TEST(when_all, keeps_the_type_of_an_exception) {
   run_test(other_exceptions());
 }
 
+awaitable<int> gives(int turn_count, int value) {
+  co_await turns(turn_count);
+  co_return value;
+}
+awaitable<std::unique_ptr<std::string>> gives_text(int turn_count) {
+  co_await turns(turn_count);
+  co_return std::make_unique<std::string>("moved only");
+}
+awaitable<int> throws_instead(int turn_count) {
+  co_await throws(turn_count, "no value");
+  co_return 0;
+}
+
+awaitable<void> returns_the_results_of_its_branches() {
+  std::vector<awaitable<int>> branches;
+  for (int i = 0; i < 5; ++i) branches.push_back(gives(5 - i, 10 + i));
+  const std::vector<int> values = co_await when_all(std::move(branches));
+  EXPECT_EQ(values, (std::vector<int>{10, 11, 12, 13, 14}));
+  const std::vector<int> none = co_await when_all(std::vector<awaitable<int>>());
+  EXPECT_TRUE(none.empty());
+}
+
+TEST(when_all, returns_the_results_of_its_branches) {
+  run_test(returns_the_results_of_its_branches());
+}
+
+awaitable<void> of_different_results() {
+  auto all = when_all(gives(3, 7), gives_text(1), turns(2));
+  const auto found = co_await std::move(all);
+  EXPECT_EQ(std::get<0>(found), 7);
+  EXPECT_EQ(*std::get<1>(found), "moved only");
+}
+
+TEST(when_all, of_different_results) {
+  run_test(of_different_results());
+}
+
+awaitable<void> throws_where_a_result_is_missing() {
+  int ended = 0;
+  auto all = when_all(gives(1, 7), throws_instead(2), waits_for_ever(ended));
+  std::string text;
+  try {
+    co_await std::move(all);
+  } catch (const error& failure) {
+    text = failure.what();
+  }
+  EXPECT_NE(text.find("no value"), std::string::npos) << text;
+  EXPECT_EQ(ended, 1);
+}
+
+TEST(when_all, throws_where_a_result_is_missing) {
+  run_test(throws_where_a_result_is_missing());
+}
+
+awaitable<void> returns_the_result_of_the_work() {
+  const int value = co_await with_deadline(5s, gives(2, 42), "a test");
+  EXPECT_EQ(value, 42);
+  std::unique_ptr<std::string> text = co_await with_deadline(5s, gives_text(1), "a test");
+  EXPECT_EQ(*text, "moved only");
+}
+
+TEST(with_deadline, returns_the_result_of_the_work) {
+  run_test(returns_the_result_of_the_work());
+}
+
 }  // namespace
 }  // namespace tandem::test

@@ -47,6 +47,7 @@ end::end(std::shared_ptr<pair_state> over, int side, asio::any_io_executor execu
       state_(std::move(over)),
       side_(side),
       executor_(std::move(executor)),
+      owner_(executor_),
       work_(asio::prefer(executor_, asio::execution::outstanding_work.tracked)),
       timer_(executor_) {}
 
@@ -98,7 +99,10 @@ channel_stats end::stats() const {
 void end::complete_soon() {
   if (completion_posted_ || !(own_session().has_done() || own_session().is_over())) return;
   completion_posted_ = true;
-  asio::post(executor_, [self = shared_from_this()] { self->complete_done(); });
+  asio::post(executor_, [self = shared_from_this()] {
+    self->owner_.require_here("a completion of a channel");
+    self->complete_done();
+  });
 }
 
 void end::complete_done() {
@@ -122,6 +126,7 @@ void end::arm_timer(operation::time_point when) {
   timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
     const auto self = weak.lock();
     if (cancelled || !self) return;
+    self->owner_.require_here("a deadline of a channel");
     operation::time_point next;
     {
       const std::lock_guard lock(self->state_->mutex);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <tandem/channel.hpp>
+#include <tandem/detail/loop_owner.hpp>
 #include <tandem/detail/pending.hpp>
 
 #include "protocol/session.hpp"
@@ -58,6 +59,7 @@ class end final : public std::enable_shared_from_this<end>, private pending_owne
   const std::shared_ptr<pair_state> state_;
   const int side_;
   const asio::any_io_executor executor_;
+  const detail::loop_owner owner_;
   asio::any_io_executor work_;  // an open end keeps its loop running
   asio::steady_timer timer_;
   operation::time_point timer_due_ = operation::time_point::max();

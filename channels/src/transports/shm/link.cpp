@@ -193,7 +193,9 @@ bool link::drain_doorbell() {
 
 void link::watch() {
   socket_.async_wait(control_socket::wait_read, [self = self()](error_code failure) {
-    if (failure || self->read_ended_) return;
+    if (failure) return;
+    self->require_loop();
+    if (self->read_ended_) return;
     if (!self->drain_doorbell()) {
       self->read_to_end();
       self->complete_done();
@@ -222,6 +224,7 @@ void link::arm() {
   if (!can_progress() || poll_posted_) return;
   poll_posted_ = true;
   asio::post(get_executor(), [self = self()] {
+    self->require_loop();
     self->poll_posted_ = false;
     if (!self->read_ended_) self->wake();
   });

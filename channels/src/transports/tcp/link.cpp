@@ -88,6 +88,7 @@ void link::arm() {
   if (armed_ || read_ended_) return;
   armed_ = true;
   const auto on_readable = [self = self()](error_code failure) {
+    self->require_loop();
     self->armed_ = false;
     if (failure || self->read_ended_) return;
     self->empty_polls_ = 0;

@@ -12,7 +12,8 @@ namespace tandem::detail {
 /// `tandem::run` in turns: runs a context until a flag is set, again and again, on whichever thread
 /// calls. Between turns the pollables stay unarmed: the kernel announces no events, so the next
 /// turn must follow within milliseconds, or `arm` be called.
-/// @par Threads  One at a time, synchronised by the caller when another one takes over.
+/// @par Threads  One at a time, synchronised by the caller when another one takes over: calls of
+/// objects on the loop are not checked.
 class event_loop {
  public:
   using time_point = std::chrono::steady_clock::time_point;

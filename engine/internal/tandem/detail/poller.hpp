@@ -4,7 +4,10 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <tandem/detail/fork.hpp>
+#include <tandem/detail/loop_owner.hpp>
 
 namespace tandem {
 
@@ -16,14 +19,16 @@ class pollable;
 /// sockets, completion queues, rings in shared memory. One per execution context.
 ///
 /// The list has no lock, which every poll would pay for: pollables are constructed, polled and
-/// destroyed on the one thread that runs the context, or before it runs. A strand does not suffice,
-/// because all strands of a context share the list.
+/// destroyed on the one thread that runs the context, or before it runs. All strands of a context
+/// share a second poller, which has no list and never polls.
 class poller final : public asio::execution_context::service {
  public:
   using key_type = poller;
   static inline asio::execution_context::id id;
   explicit poller(asio::execution_context& context) : service(context) {}
   static poller& of(const asio::any_io_executor& executor);
+  /// The thread that runs the context; not for strands.
+  detail::loop_thread& thread() noexcept { return thread_; }
   /// @par Errors thrown: `errc::used_after_fork` if the context belongs to the parent process.
   void require_own_process() const { origin_.require_here("this io_context"); }
 
@@ -36,7 +41,9 @@ class poller final : public asio::execution_context::service {
 
   /// Counts waits (on: +1, off: -1) for a completion that is imminent and that only a pollable's
   /// own poll can see, not memory: poll rounds then follow each other closely.
-  void expect_completion(bool on) noexcept { expected_completions_ += on ? 1 : -1; }
+  void expect_completion(bool on) noexcept {
+    if (has_list_) expected_completions_ += on ? 1 : -1;
+  }
   bool expects_completion() const noexcept { return expected_completions_ > 0; }
 
   /// State of the loop's polling handler: queued at most once; whether its last rounds found
@@ -61,7 +68,12 @@ class poller final : public asio::execution_context::service {
   void shutdown() noexcept override {}
 
   bool poll_all(pollable* first);
+  poller& for_strands();
 
+  detail::loop_thread thread_;
+  bool has_list_ = true;
+  std::mutex mutex_;
+  std::unique_ptr<poller> for_strands_;
   pollable* first_ = nullptr;         // those that make system calls
   pollable* first_memory_ = nullptr;  // those that only read memory
   int memory_pollables_ = 0;
