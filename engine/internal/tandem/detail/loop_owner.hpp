@@ -46,11 +46,11 @@ class loop_thread {
 /// The thread or strand that drives a channel, a fabric or a communicator: every call and every
 /// completion is made there, since none of them has a lock.
 ///
-/// | executor                                   | who may call |
-/// |--------------------------------------------|--------------------------------------------------|
-/// | of an io_context, or a pool of one thread  | the thread that runs it | | a strand | whoever
-/// runs in the strand                       | | of a pool of more threads, of the system   |
-/// refused: handlers run at the same time           | | any other | not known, not checked |
+/// - The executor of an io_context, or of a pool of one thread: the thread that runs it.
+/// - A strand: its handlers and coroutines.
+/// - The executor of a pool of several threads, and of the system: refused, as handlers would run
+///   at the same time.
+/// - Any other: not known, and not checked.
 class loop_owner {
  public:
   /// @par Errors thrown: `errc::bad_input` for an executor that cannot work.
