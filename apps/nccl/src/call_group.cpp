@@ -93,6 +93,13 @@ void call_library(const posted_call& what, const detail::nccl& library) {
   what.by_library(library, what.by->native());
 }
 
+/// A call outside of a group, without what a group needs.
+void run_by_library(const posted_call& one) {
+  one.by->require_ready();
+  const std::lock_guard held(one.by->library_mutex());
+  call_library(one, *one.by->library().base);
+}
+
 void run_by_library(const std::vector<const posted_call*>& calls) {
   if (calls.empty()) return;
   const library_locks held(calls);
@@ -127,6 +134,7 @@ void call_group::post(posted_call call) {
     calls_.push_back(std::move(call));
     return;
   }
+  if (call.by->is_one_island()) return run_by_library(call);
   std::vector<posted_call> one;
   one.push_back(std::move(call));
   run_calls(std::move(one));
