@@ -233,5 +233,38 @@ TEST(CallLog, IsSafeToCompareWithAnything) {
   EXPECT_GT(found, 1000);
 }
 
+/// A rank that never calls, and one that has called before and not again.
+TEST(MissingCall, NamesTheRankThatHasNotCalled) {
+  settings options = test::small_pieces();
+  options.operation_timeout = std::chrono::seconds(4);
+  job ranks(4, options);
+  std::vector<std::vector<float>> data(4, std::vector<float>(1000));
+  const auto calls = [&](int r) -> asio::awaitable<void> {
+    auto& mine = data[static_cast<std::size_t>(r)];
+    co_await barrier(ranks.world(r));
+    if (r < 2) co_await all_reduce(ranks.world(r), mine, f32, sum, doubling);
+  };
+  ASSERT_NE(ranks.run(calls), "hangs");
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(ranks.code(r), errc::timed_out) << ranks.text(r);
+    EXPECT_NE(ranks.text(r).find("ranks 2, 3 have not called all_reduce"), std::string::npos)
+        << ranks.text(r);
+  }
+}
+
+/// The other ranks of a broadcast may have ended: nobody is accused.
+TEST(MissingCall, IsNotKnownOfACallWithARoot) {
+  settings options = test::small_pieces();
+  options.operation_timeout = std::chrono::seconds(3);
+  job ranks(2, options);
+  std::vector<char> data(10000);
+  const auto calls = [&](int r) {
+    return r == 0 ? broadcast(ranks.world(0), mutable_view(data), 0) : test::nothing();
+  };
+  ASSERT_NE(ranks.run(calls), "hangs");
+  EXPECT_EQ(ranks.code(0), errc::timed_out) << ranks.text(0);
+  EXPECT_EQ(ranks.text(0).find("not called"), std::string::npos) << ranks.text(0);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -22,26 +22,31 @@ namespace tandem {
 /// std::float16_t and std::bfloat16_t; not for characters and bool.
 template <class T>
 struct element_type {};
+/// float32.
 template <>
 struct element_type<float> {
   static constexpr data_type value = data_type::float32;
 };
+/// float64.
 template <>
 struct element_type<double> {
   static constexpr data_type value = data_type::float64;
 };
 #ifdef __STDCPP_FLOAT16_T__
+/// float16.
 template <>
 struct element_type<decltype(0.0f16)> {
   static constexpr data_type value = data_type::float16;
 };
 #endif
 #ifdef __STDCPP_BFLOAT16_T__
+/// bfloat16.
 template <>
 struct element_type<decltype(0.0bf16)> {
   static constexpr data_type value = data_type::bfloat16;
 };
 #endif
+/// The integer of that size, signed or not.
 template <std::integral T>
 requires(sizeof(T) <= 8 && !std::same_as<T, bool> && !detail::character<T>) struct element_type<T> {
   static constexpr data_type value = [] {
@@ -134,9 +139,8 @@ asio::awaitable<void> weighted_mean(communicator& among, Range&& data, double we
   return weighted_mean(among, mutable_view(data), detail::type_of_elements<Range>, weight);
 }
 
-// Ranges whose type is named as well: `errc::bad_input` if it is another one, before anything is
-// sent. Ranges of unsigned integers may hold any type.
-
+/// `all_reduce` of a range whose type is named as well: `errc::bad_input` if it is another one,
+/// before anything is sent. Ranges of unsigned integers may hold any type.
 template <writable_element_range Range>
 asio::awaitable<void> all_reduce(communicator& among, Range&& data, data_type type, reduction what,
                                  algorithm how = algorithm::automatic) {
@@ -144,6 +148,7 @@ asio::awaitable<void> all_reduce(communicator& among, Range&& data, data_type ty
     return detail::refuse_elements("all_reduce", detail::type_of_elements<Range>, type);
   return all_reduce(among, mutable_view(data), type, what, how);
 }
+/// The same out of place.
 template <element_range From, writable_element_range Into>
 asio::awaitable<void> all_reduce(communicator& among, From&& data, Into&& result, data_type type,
                                  reduction what, algorithm how = algorithm::automatic) {
@@ -151,6 +156,7 @@ asio::awaitable<void> all_reduce(communicator& among, From&& data, Into&& result
     return detail::refuse_elements("all_reduce", detail::type_of_elements<From>, type);
   return all_reduce(among, const_view(data), mutable_view(result), type, what, how);
 }
+/// `reduce` with a named type, as `all_reduce`.
 template <element_range From, writable_element_range Into>
 asio::awaitable<void> reduce(communicator& among, From&& data, Into&& result, data_type type,
                              reduction what, int root, algorithm how = algorithm::automatic) {
@@ -158,6 +164,7 @@ asio::awaitable<void> reduce(communicator& among, From&& data, Into&& result, da
     return detail::refuse_elements("reduce", detail::type_of_elements<From>, type);
   return reduce(among, const_view(data), mutable_view(result), type, what, root, how);
 }
+/// `reduce_scatter` with a named type, as `all_reduce`.
 template <element_range From, writable_element_range Into>
 asio::awaitable<void> reduce_scatter(communicator& among, From&& all, Into&& mine, data_type type,
                                      reduction what, algorithm how = algorithm::automatic) {
@@ -165,6 +172,7 @@ asio::awaitable<void> reduce_scatter(communicator& among, From&& all, Into&& min
     return detail::refuse_elements("reduce_scatter", detail::type_of_elements<From>, type);
   return reduce_scatter(among, const_view(all), mutable_view(mine), type, what, how);
 }
+/// `weighted_mean` with a named type, as `all_reduce`.
 template <writable_element_range Range>
 asio::awaitable<void> weighted_mean(communicator& among, Range&& data, data_type type,
                                     double weight) {

@@ -129,6 +129,14 @@ call::failure_report call::classify_failure(std::exception_ptr failure) const {
                                    met->path.peer)
                      : called.in->difference(called.number_, met->peer_signature, met->path.peer);
     }
+    if (code == errc::timed_out && kind_ != kind::pipeline) {
+      const call& called = parent_ != nullptr ? *parent_ : *this;
+      const std::string missing = called.in->missing_call();
+      if (!missing.empty()) {
+        c.detail = c.detail.empty() ? missing : missing + "; " + c.detail;
+        c.advice = "look where that rank is: it may have ended early, or wait for something else";
+      }
+    }
     if (code == errc::message_truncated) {
       code = errc::call_mismatch;
       c.advice = same_call_advice;

@@ -38,6 +38,10 @@ const char* call_record::name() const noexcept {
   return tandem::name(static_cast<collective>(field(what_shift, 4) - 1)).data();
 }
 
+bool call_record::needs_all_ranks() const noexcept {
+  return field(what_shift, 4) != 0 && field(root_shift, 12) == 0;
+}
+
 std::string call_record::text() const {
   if (field(what_shift, 4) == 0) return "no collective";
   std::string text = name();

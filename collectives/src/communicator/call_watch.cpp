@@ -41,7 +41,10 @@ struct call_watch::message : operation {
 };
 
 call_watch::call_watch(group& of)
-    : group_(&of), timer_(of.executor()), receiving_(static_cast<std::size_t>(of.size())) {}
+    : group_(&of),
+      timer_(of.executor()),
+      receiving_(static_cast<std::size_t>(of.size())),
+      reported_calls_(static_cast<std::size_t>(of.size())) {}
 
 call_watch::~call_watch() = default;
 
@@ -102,6 +105,7 @@ void call_watch::receive_log(const message& from) {
   if (group_ == nullptr || group_->failed()) return;
   receiving_[static_cast<std::size_t>(from.peer)] = false;
   if (from.bytes != sizeof from.log) return;
+  reported_calls_[static_cast<std::size_t>(from.peer)] = from.log.count();
   const std::optional<std::uint64_t> sequence = group_->calls().first_difference(from.log);
   if (!sequence) return;
   error_context c{.rank = group_->job_rank(),
@@ -111,6 +115,17 @@ void call_watch::receive_log(const message& from) {
                   .detail = group_->difference(*sequence, from.log.at(*sequence), from.path.peer),
                   .advice = "make the same calls in the same order on every rank"};
   group_->fail(error(make_error_code(errc::call_mismatch), c));
+}
+
+std::vector<int> call_watch::silent_ranks(std::uint64_t sequence) const {
+  std::vector<int> silent;
+  if (group_ == nullptr || unchanged_polls_ < polls_until_all_report) return silent;
+  for (int peer = 0; peer < group_->size(); ++peer) {
+    const bool can_report = peer != group_->rank() && group_->connected(peer);
+    if (can_report && reported_calls_[static_cast<std::size_t>(peer)] <= sequence)
+      silent.push_back(peer);
+  }
+  return silent;
 }
 
 }  // namespace tandem::detail

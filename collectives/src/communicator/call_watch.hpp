@@ -22,6 +22,7 @@ class call_watch : public std::enable_shared_from_this<call_watch> {
  public:
   static constexpr std::chrono::milliseconds poll_interval{250};
   static constexpr int polls_until_stuck = 4;
+  static constexpr int polls_until_all_report = 2 * polls_until_stuck;
 
   /// @pre the group calls `stop` before it is destroyed.
   explicit call_watch(group& of);
@@ -34,6 +35,10 @@ class call_watch : public std::enable_shared_from_this<call_watch> {
     if (!armed_) arm();
   }
   void stop() noexcept;
+  /// Connected ranks of the group that have not reported a call with that sequence number, although
+  /// this rank has waited for seconds. Where no rank can end a call before all have made it, they
+  /// have not made it. Empty: none, or not known yet.
+  std::vector<int> silent_ranks(std::uint64_t sequence) const;
 
  private:
   struct message;
@@ -47,7 +52,8 @@ class call_watch : public std::enable_shared_from_this<call_watch> {
   group* group_;
   boost::asio::steady_timer timer_;
   std::vector<std::shared_ptr<message>> in_flight_;
-  std::vector<bool> receiving_;  // by rank of the group
+  std::vector<bool> receiving_;                // by rank of the group
+  std::vector<std::uint64_t> reported_calls_;  // the count of each rank's last log
   std::uint64_t oldest_ = 0;
   std::uint64_t sent_count_ = 0;  // the count of the log that was last sent
   int unchanged_polls_ = 0;

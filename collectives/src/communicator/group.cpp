@@ -205,6 +205,17 @@ std::string group::difference(std::uint64_t sequence, const call_signature& thei
                      my_call, job_rank(), peer);
 }
 
+std::string group::missing_call() const {
+  const std::optional<std::uint64_t> sequence = oldest_open();
+  if (!sequence) return {};
+  const call_record what(calls_.at(*sequence).call);
+  std::vector<int> silent = watch_->silent_ranks(*sequence);
+  if (!what.needs_all_ranks() || silent.empty()) return {};
+  for (int& rank : silent) rank = member(rank);
+  return fmt::format("rank{} {} {} not called {}", silent.size() == 1 ? "" : "s",
+                     fmt::join(silent, ", "), silent.size() == 1 ? "has" : "have", what.name());
+}
+
 void group::open_pipeline() {
   throw_if_failed();
   if (pipeline_open_) {

@@ -118,6 +118,8 @@ class group : public std::enable_shared_from_this<group> {
   const call_log& calls() const noexcept { return calls_; }
   /// The sequence number of the oldest call in progress.
   std::optional<std::uint64_t> oldest_open() const noexcept;
+  /// "ranks 2 and 3 have not called all_reduce", of the oldest call in progress; empty: not known.
+  std::string missing_call() const;
   /// Error text for a call that differs on this rank and on rank `peer` of the job.
   std::string difference(std::uint64_t sequence, const call_signature& theirs, int peer) const;
   void close_number(unsigned number) noexcept {
