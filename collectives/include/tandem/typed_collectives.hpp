@@ -85,13 +85,12 @@ template <class One, class Other>
 concept same_elements =
     std::same_as<std::ranges::range_value_t<One>, std::ranges::range_value_t<Other>>;
 
-/// Whether a range may hold elements of that type: its own, or unsigned integers of the same size,
-/// as programs store types that their compiler does not have.
+/// Whether a range may hold elements of that type: its own, or unsigned integers, as which programs
+/// store types that their compiler does not have.
 template <class Range>
 constexpr bool may_hold(data_type type) noexcept {
-  using T = std::ranges::range_value_t<Range>;
   return type_of_elements<Range> == type ||
-         (std::unsigned_integral<T> && sizeof(T) <= bytes_of(type));
+         std::unsigned_integral<std::ranges::range_value_t<Range>>;
 }
 
 /// The error of a call on elements of another type than it names.
