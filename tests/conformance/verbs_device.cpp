@@ -17,8 +17,11 @@ const char* named_device() {
   return std::getenv("TANDEM_TEST_RDMA");
 }
 
-/// Both ends use one adapter, so that its events reach both; it closes with the last lane.
+/// Both ends use one adapter, so that its events reach both; it closes with the last lane. A
+/// virtual machine takes a second for the first queue pair, during which nothing arrives.
 awaitable<channel_pair> connect_device(settings options, std::uint64_t registered_bytes) {
+  options.rail_timeout = 5s;
+  options.peer_timeout = 20s;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   lane_connection_maker make = [on = open_device(executor, named_device()), registered_bytes](
                                    sealed::connection over, sealed::side, std::uint16_t) {
