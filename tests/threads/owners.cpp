@@ -57,11 +57,15 @@ awaitable<void> asks(channel& on, int count) {
   }
 }
 
-awaitable<void> ping_pong(channel_pair pair, int count) {
+awaitable<void> exchange(channel& first, channel& second, int count) {
   std::vector<awaitable<void>> both;
-  both.push_back(asks(*pair.first, count));
-  both.push_back(echoes(*pair.second, count));
+  both.push_back(asks(first, count));
+  both.push_back(echoes(second, count));
   co_await when_all(std::move(both));
+}
+
+awaitable<void> ping_pong(channel_pair pair, int count) {
+  co_await exchange(*pair.first, *pair.second, count);
 }
 
 awaitable<void> local_ping_pong(int count) {
@@ -219,14 +223,9 @@ TEST(owners, a_call_outside_of_the_strand_is_refused) {
 TEST(owners, a_loop_may_move_to_another_thread_after_the_first_has_ended) {
   asio::io_context context;
   auto [first, second] = local::make_pair(context.get_executor(), context.get_executor());
-  const auto both = [&]() -> awaitable<void> {
-    std::vector<awaitable<void>> all;
-    all.push_back(asks(*first, 10));
-    all.push_back(echoes(*second, 10));
-    co_await when_all(std::move(all));
-  };
   const auto run = [&] {
-    std::future<void> done = asio::co_spawn(context, both(), asio::use_future);
+    std::future<void> done =
+        asio::co_spawn(context, exchange(*first, *second, 10), asio::use_future);
     while (done.wait_for(0s) != std::future_status::ready) context.run_one();
     EXPECT_NO_THROW(done.get());
   };
@@ -240,10 +239,7 @@ TEST(owners, run_of_this_library_hands_the_loop_over) {
   asio::io_context context;
   auto [first, second] = local::make_pair(context.get_executor(), context.get_executor());
   const auto both = [&]() -> awaitable<void> {
-    std::vector<awaitable<void>> all;
-    all.push_back(asks(*first, 10));
-    all.push_back(echoes(*second, 10));
-    co_await when_all(std::move(all));
+    co_await exchange(*first, *second, 10);
     context.stop();
   };
   std::promise<void> first_ran, may_end;

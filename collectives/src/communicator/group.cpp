@@ -249,9 +249,10 @@ error group::closed() {
 void group::close() noexcept {
   is_closed_ = true;
   if (open_ != 0 || pipeline_open_ || queued_ != 0) fail(closed());
-  for (open_message* each = messages_; each != nullptr;) {
-    open_message* const one = std::exchange(each, each->next_);
-    one->io_.cancel();
+  // Ending one may resume its coroutine, which may end others.
+  while (open_message* const first = messages_) {
+    first->leave();
+    first->io_.cancel();
   }
 }
 

@@ -11,6 +11,7 @@
 #include <tandem/fabric.hpp>
 #include <tandem/plan.hpp>
 #include <tandem/settings.hpp>
+#include <utility>
 #include <vector>
 
 #include "call_log.hpp"
@@ -201,18 +202,23 @@ class open_message {
   }
   open_message(const open_message&) = delete;
   open_message& operator=(const open_message&) = delete;
-  ~open_message() {
-    (previous_ != nullptr ? previous_->next_ : in_.messages_) = next_;
-    if (next_ != nullptr) next_->previous_ = previous_;
-  }
+  ~open_message() { leave(); }
 
  private:
   friend class group;
+
+  /// Out of the group's list. Idempotent.
+  void leave() noexcept {
+    if (!std::exchange(is_listed_, false)) return;
+    (previous_ != nullptr ? previous_->next_ : in_.messages_) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+  }
 
   group& in_;
   flight& io_;
   open_message* next_;
   open_message* previous_ = nullptr;
+  bool is_listed_ = true;
 };
 
 }  // namespace tandem::detail
