@@ -74,6 +74,8 @@ struct settings {
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};
+  /// The job may go on after a loss (`store::shrink`) while so many ranks are left; 0: it may not.
+  std::size_t min_survivors = 0;
   std::size_t collective_chunk_bytes = 512 * 1024;
   std::string plan;     ///< pinned choices of the plan; empty: none
   std::string profile;  ///< file of measured latencies and rates that replaces the probe

@@ -86,6 +86,26 @@ class store {
   /// even if the process exits next. Rank 0's server runs until all have left or the store is
   /// destroyed.
   virtual void leave() noexcept = 0;
+
+  /// After a loss: a new store of the ranks that are left, on which fabrics and communicators are
+  /// made as at first. Every rank that is left calls it, after it has destroyed what used this one;
+  /// all get the same members, with consecutive ranks in their order before (`previous_ranks`). The
+  /// lowest of them serves the store. The model is MPI_Comm_shrink of ULFM (MPI Forum, User Level
+  /// Failure Mitigation).
+  ///
+  /// A rank is not among them if its loss failed the job, or if its process is gone; ranks that
+  /// have not called it within `settings::meet_timeout` are left out if they are fewer than half,
+  /// else the call fails. Processes are assumed to stop when they fail: where a network is cut in
+  /// two halves, both may go on. `settings::min_survivors` sets how many have to be left; more than
+  /// half of the job excludes that.
+  /// @par Cost  One listening socket per rank from the start. A rank that is gone is found at once,
+  ///   a host that is gone in 3 s.
+  /// @par Errors  `bad_option` without `settings::min_survivors`; `peer_lost` on a rank that the
+  ///   others have given up, and if another rank is lost while they meet and was to serve;
+  ///   `rank_missing` if too few are left; `timed_out`; those of `meet`. The job has then ended.
+  virtual asio::awaitable<std::shared_ptr<store>> shrink();
+  /// Of a store that `shrink` made: the ranks before, in the order of the new ones. Else empty.
+  virtual std::vector<int> previous_ranks() const { return {}; }
 };
 
 }  // namespace tandem

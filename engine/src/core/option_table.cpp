@@ -83,6 +83,10 @@ void set_island(settings& into, std::string_view text) {
   into.island = parse_count(text, 0, mega, "an island");
 }
 
+void set_min_survivors(settings& into, std::string_view text) {
+  into.min_survivors = parse_count(text, 0, mega, "ranks");
+}
+
 void set_rail_streams(settings& into, std::string_view text) {
   into.rail_streams = parse_count(text, 1, 16, "streams");
 }
@@ -334,6 +338,9 @@ constexpr std::array<option, 35> table{{
     {"meet-timeout-s", "TANDEM_MEET_TIMEOUT_S", "s",
      "how long ranks wait at startup for each other, name servers, files and drivers",
      get_seconds<&settings::meet_timeout>, set_seconds<&settings::meet_timeout>},
+    {"min-survivors", "TANDEM_MIN_SURVIVORS", "ranks",
+     "the job may go on without lost ranks while so many are left; 0: it ends with the first loss",
+     get_count<&settings::min_survivors>, set_min_survivors},
     {"collective-chunk-bytes", "TANDEM_COLLECTIVE_CHUNK_BYTES", "bytes",
      "collectives pipeline their data in chunks of this length",
      get_bytes<&settings::collective_chunk_bytes>,

@@ -166,6 +166,7 @@ void store_client::on(store_reply reply) {
     if (stage_ == stage::waiting) {
       stage_ = stage::running;
       data_key_ = secret(std::string_view(started->data_key));
+      take_members(std::move(started->members));
     }
     wipe(std::as_writable_bytes(std::span(started->data_key)));
     changed_.cancel();
@@ -178,6 +179,20 @@ void store_client::on(store_reply reply) {
   } else if (const auto* failed = std::get_if<failed_reply>(&reply)) {
     answer(failed->id, std::move(reply));
   }
+}
+
+/// Of a shrunk job: this rank's number in it.
+void store_client::take_members(std::vector<int> members) {
+  if (members.empty()) return;
+  const auto at = std::find(members.begin(), members.end(), who_.rank);
+  if (at == members.end()) {
+    closed(with_rank(error(errc::protocol_violation, "the shrunk job does not contain this rank")));
+    return;
+  }
+  who_.rank = static_cast<int>(at - members.begin());
+  who_.size = static_cast<int>(members.size());
+  who_.serves_store = who_.is_server() && who_.rank == 0;
+  previous_ranks_ = std::move(members);
 }
 
 void store_client::answer(std::uint64_t id, store_reply reply) {
@@ -272,7 +287,9 @@ void store_client::closed(const error& why) {
 void store_client::lost(const error& reason) {
   if (failure_) return;
   const error cause = reason_at(who_.rank, reason);
+  given_up_ = cause.context().peer != reason.context().peer;
   failure_ = cause;
+  job_failure_ = reason;
   if (stage_ != stage::running) {
     closed(cause);
     return;

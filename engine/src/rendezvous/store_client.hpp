@@ -52,6 +52,12 @@ class store_client final : public store_connection::observer,
 
   const launch_info& who() const noexcept { return who_; }
   const secret& data_key() const noexcept { return data_key_; }
+  /// Of a shrunk job: the ranks before, in the order of the new ones.
+  const std::vector<int>& previous_ranks() const noexcept { return previous_ranks_; }
+  /// Why the job has failed; empty while it has not.
+  const std::optional<error>& job_failure() const noexcept { return job_failure_; }
+  /// The others have given up this rank.
+  bool is_given_up() const noexcept { return given_up_; }
   const std::string& local_address() const noexcept { return socket_addresses_.local_address; }
   void set_local_address(std::string address) {
     socket_addresses_.local_address = std::move(address);
@@ -77,6 +83,7 @@ class store_client final : public store_connection::observer,
   void on(store_reply reply);
   void check_stream();
   void answer(std::uint64_t id, store_reply reply);
+  void take_members(std::vector<int> members);
   void wake_all();
   void closed(const error& why);
   void lost(const error& reason);
@@ -104,6 +111,9 @@ class store_client final : public store_connection::observer,
   socket_addresses socket_addresses_;
   std::optional<error> failure_;  ///< of every request from now on
   std::optional<error> cause_;    ///< for a handler that is not set yet
+  std::optional<error> job_failure_;
+  std::vector<int> previous_ranks_;
+  bool given_up_ = false;
   store::lost_handler lost_handler_;
   bool rank_0_leaving_ = false;
   bool left_ = false;

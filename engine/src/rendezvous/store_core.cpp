@@ -26,7 +26,11 @@ error peer_error(errc code, int peer, std::string detail, std::string advice) {
 store_core::store_core(parameters how)
     : parameters_(std::move(how)),
       rank_slots_(static_cast<std::size_t>(parameters_.size)),
-      keys_(parameters_.limits.keys) {}
+      keys_(parameters_.limits.keys) {
+  if (parameters_.lost_rank >= 0) {
+    rank_slots_[static_cast<std::size_t>(parameters_.lost_rank)].state = presence::lost;
+  }
+}
 
 void store_core::opened(connection_id from, std::string address, time_point now) {
   const time_point by = now + parameters_.limits.identify_timeout;
@@ -118,7 +122,14 @@ void store_core::tick(time_point now) {
   }
   keys_.tick(now);
   send_replies();
-  if (phase_ == phase::meeting && parameters_.meet_by <= now) fail(missing_ranks());
+  if (phase_ != phase::meeting || parameters_.meet_by > now) return;
+  // Fewer than half of those that may be alive could be the smaller side of a network that was cut.
+  const int silent = static_cast<int>(absent().size());
+  if (shrinks() && present_ > silent) {
+    start();
+  } else {
+    fail(missing_ranks());
+  }
 }
 
 std::optional<store_core::time_point> store_core::next_deadline() const {
@@ -137,12 +148,24 @@ bool store_core::identified(connection_id from) const {
 
 // --- membership
 
+/// Of a shrunk job: the others do not wait for this rank any more.
+bool store_core::is_left_out(int rank) const {
+  if (phase_ == phase::running) return true;
+  return phase_ == phase::meeting && rank >= 0 && rank < parameters_.size &&
+         rank_slots_[static_cast<std::size_t>(rank)].state == presence::lost;
+}
+
 std::optional<error> store_core::check_hello(const hello_request& hello) const {
   if (hello.job != parameters_.job) {
     return error(errc::job_mismatch,
                  fmt::format("the store at {} serves job '{}', this rank belongs to job '{}'",
                              parameters_.where, printable(parameters_.job), printable(hello.job)),
                  "give each job a port of its own (TANDEM_RENDEZVOUS or MASTER_PORT)");
+  }
+  if (shrinks() && is_left_out(hello.rank)) {
+    return error(errc::peer_lost,
+                 fmt::format("the others gave up rank {} and go on without it", hello.rank),
+                 "end this rank; to train with it, restart the job");
   }
   if (hello.size != parameters_.size) {
     return error(errc::size_mismatch,
@@ -189,10 +212,8 @@ void store_core::admit_rank(connection_id from, const hello_request& hello, time
     parameters_.meet_by = by;
     parameters_.meet_timeout = std::chrono::milliseconds(hello.limit_ms);
   }
-  if (++present_ == parameters_.size) {
-    phase_ = phase::running;
-    send_to_all(started_reply{std::string(parameters_.data_key.text())});
-  }
+  ++present_;
+  start_if_complete();
 }
 
 void store_core::leave(int rank) {
@@ -202,6 +223,10 @@ void store_core::leave(int rank) {
   forget(by);
   if (phase_ == phase::meeting) {
     rank_lost(rank, errc::peer_lost, fmt::format("rank {} left before all ranks had joined", rank));
+    if (shrinks()) {
+      outputs_.push_back({by, {}, true});
+      return;
+    }
   }
   if (slot.state == presence::connected) --present_;
   slot.state = presence::left;
@@ -228,7 +253,63 @@ void store_core::rank_lost(int rank, errc code, const std::string& why) {
   if (slot.state != presence::connected) return;
   slot.state = presence::lost;
   --present_;
+  if (shrinks() && phase_ == phase::meeting) {
+    start_if_complete();
+    return;
+  }
   fail(peer_error(code, rank, why, fmt::format("check the last output of rank {}", rank)));
+}
+
+void store_core::unreachable(int rank) {
+  rank_slot& slot = rank_slots_[static_cast<std::size_t>(rank)];
+  if (!shrinks() || phase_ != phase::meeting || slot.state != presence::absent) return;
+  slot.state = presence::lost;
+  start_if_complete();
+}
+
+std::vector<int> store_core::absent() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < parameters_.size; ++rank) {
+    if (rank_slots_[static_cast<std::size_t>(rank)].state == presence::absent)
+      ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void store_core::start_if_complete() {
+  if (phase_ == phase::meeting && present_ > 0 && absent().empty()) start();
+}
+
+void store_core::start() {
+  if (present_ < parameters_.min_survivors) {
+    fail(peer_error(errc::rank_missing, parameters_.lost_rank,
+                    fmt::format("{} of {} ranks are left, and the job needs {}", present_,
+                                parameters_.size, parameters_.min_survivors),
+                    "restart the job, or let fewer ranks go on (TANDEM_MIN_SURVIVORS)"));
+    return;
+  }
+  std::vector<int> members;
+  if (shrinks()) members = renumber();
+  phase_ = phase::running;
+  send_to_all(started_reply{std::string(parameters_.data_key.text()), std::move(members)});
+}
+
+/// Gives the ranks that joined consecutive numbers; returns their numbers before.
+std::vector<int> store_core::renumber() {
+  std::vector<int> members;
+  std::vector<rank_slot> slots;
+  for (int rank = 0; rank < parameters_.size; ++rank) {
+    const rank_slot& slot = rank_slots_[static_cast<std::size_t>(rank)];
+    if (slot.state != presence::connected) continue;
+    const int now = static_cast<int>(members.size());
+    clients_[slot.by].rank = now;
+    if (rank == parameters_.server_rank) parameters_.server_rank = now;
+    slots.push_back(slot);
+    members.push_back(rank);
+  }
+  rank_slots_ = std::move(slots);
+  parameters_.size = static_cast<int>(members.size());
+  return members;
 }
 
 void store_core::fail(const error& cause) {
@@ -240,13 +321,10 @@ void store_core::fail(const error& cause) {
 }
 
 error store_core::missing_ranks() const {
+  const std::vector<int> ranks = absent();
+  const int first = ranks.empty() ? -1 : ranks.front();
   std::vector<std::string> missing;
-  int first = -1;
-  for (int rank = 0; rank < parameters_.size; ++rank) {
-    if (rank_slots_[static_cast<std::size_t>(rank)].state != presence::absent) continue;
-    if (missing.empty()) first = rank;
-    missing.push_back(std::to_string(rank));
-  }
+  for (const int rank : ranks) missing.push_back(std::to_string(rank));
   const bool one = missing.size() == 1;
   return peer_error(
       errc::rank_missing, first,

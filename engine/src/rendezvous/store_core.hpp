@@ -30,11 +30,16 @@ struct store_limits {
 ///   state    | event                                              | next state
 ///   meeting  | the last rank's hello                              | running
 ///   meeting  | the deadline passes, a rank is lost or leaves      | failed
+///   shrinking| every rank has joined, is lost, or unreachable     | running, or failed: too few
+///   shrinking| the deadline passes                                | running, or failed: too few
 ///   running  | a rank is lost                                     | failed
 ///   any      | a rank reports a failure                           | failed
 ///
 /// The first failure is kept: all connected ranks get the same notice, and later requests fail
 /// with it.
+///
+/// The meeting of a shrunk job ends with the ranks that joined; they are numbered anew, in the
+/// order of their ranks before.
 class store_core {
  public:
   using time_point = store_keys::time_point;
@@ -50,6 +55,9 @@ class store_core {
     time_point meet_by;
     store_limits limits = {};
     secret data_key = {};  ///< sent to every rank when all have joined
+    /// Of a shrunk job: the least number of ranks that go on. 0: every rank has to join.
+    int min_survivors = 0;
+    int lost_rank = -1;  ///< of a shrunk job: a rank that does not join; -1: none is known
   };
 
   struct output {
@@ -73,6 +81,11 @@ class store_core {
   /// @param how  the cause, where the connection was not closed in order.
   void closed(connection_id from, const std::string& how = {});
   void tick(time_point now);
+
+  /// Of a shrunk job: the process of a rank that has not joined is gone.
+  void unreachable(int rank);
+  /// The ranks that have not joined and are not known to be lost.
+  std::vector<int> absent() const;
 
   /// `leave` and `report` of a rank; the server's calls them directly, not over its connection.
   void leave(int rank);
@@ -116,6 +129,11 @@ class store_core {
   void fail(const error& cause);
   void send_to_all(const store_reply& message);
   error missing_ranks() const;
+  bool shrinks() const noexcept { return parameters_.min_survivors > 0; }
+  bool is_left_out(int rank) const;
+  void start_if_complete();
+  void start();
+  std::vector<int> renumber();
   void send_replies();
   void send(connection_id to, store_reply message, bool close = false);
 

@@ -20,9 +20,11 @@
 #include <vector>
 
 #include "rendezvous/host_text.hpp"
+#include "rendezvous/joined_store.hpp"
 #include "rendezvous/listen_address.hpp"
 #include "rendezvous/server_addresses.hpp"
 #include "rendezvous/store_client.hpp"
+#include "rendezvous/store_connect.hpp"
 #include "rendezvous/store_server.hpp"
 
 namespace tandem {
@@ -30,77 +32,10 @@ namespace rendezvous {
 namespace {
 
 using time_point = std::chrono::steady_clock::time_point;
-constexpr std::chrono::milliseconds first_backoff{10};
 constexpr std::chrono::milliseconds max_backoff{250};
-/// An address that drops packets must not use up the time for the other addresses.
-constexpr std::chrono::milliseconds max_connect_time{3'000};
 constexpr auto check_address =
     "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and "
     "MASTER_PORT)";
-
-class joined_store final : public store {
- public:
-  joined_store(std::shared_ptr<store_client> client, std::shared_ptr<store_server> server)
-      : client_(std::move(client)), server_(std::move(server)) {}
-
-  ~joined_store() override {
-    if (!origin_.is_here()) return;
-    client_->stop();
-    if (server_) server_->stop();
-  }
-
-  const launch_info& who() const noexcept override { return client_->who(); }
-  std::string local_address() const override { return client_->local_address(); }
-  secret data_key() const override { return client_->data_key(); }
-
-  asio::awaitable<void> set(std::string key, std::string value) override {
-    origin_.require_here("this store");
-    return store_client::set(client_, std::move(key), std::move(value));
-  }
-  asio::awaitable<std::vector<std::string>> get(std::vector<std::string> keys,
-                                                std::chrono::milliseconds limit) override {
-    origin_.require_here("this store");
-    return store_client::get(client_, std::move(keys), limit);
-  }
-  asio::awaitable<std::int64_t> add(std::string key, std::int64_t amount) override {
-    origin_.require_here("this store");
-    return store_client::add(client_, std::move(key), amount);
-  }
-  void on_lost(lost_handler handler) override { client_->on_lost(std::move(handler)); }
-
-  void report(const error& reason) noexcept override {
-    attempt([&] {
-      // Rank 0's process may exit next, before it would read its own connection.
-      if (server_) {
-        server_->report(reason);
-      } else {
-        client_->report(reason);
-      }
-    });
-  }
-
-  void leave() noexcept override {
-    attempt([&] {
-      if (server_) server_->leave();
-      client_->leave();
-    });
-  }
-
- private:
-  template <class Work>
-  void attempt(Work work) noexcept {
-    if (!origin_.is_here()) return;
-    try {
-      work();
-    } catch (const std::exception& e) {
-      log(log_level::error, "rendezvous", describe(e));
-    }
-  }
-
-  const detail::process_origin origin_;
-  std::shared_ptr<store_client> client_;
-  std::shared_ptr<store_server> server_;
-};
 
 [[noreturn]] void fail(const launch_info& who, errc code, std::string detail, std::string advice) {
   error_context c;
@@ -169,39 +104,6 @@ auto add_rank_to_error(const launch_info& who, Choose choose) {
   }
 }
 
-asio::awaitable<void> connect_once(tcp::socket& socket, tcp::endpoint to) {
-  error_code unopened;
-  detail::open(socket, to.protocol(), unopened);
-  if (unopened) throw boost::system::system_error(unopened);
-  // While nothing listens on a port in the ephemeral range, TCP simultaneous open can connect the
-  // socket to itself. It must not keep rank 0 from listening there, and counts as refused.
-  socket.set_option(tcp::socket::reuse_address(true));
-  co_await socket.async_connect(to, asio::use_awaitable);
-  if (socket.local_endpoint() == socket.remote_endpoint()) {
-    throw boost::system::system_error(asio::error::connection_refused);
-  }
-}
-
-/// Empty when connected, else the cause, which is added to `tries`.
-asio::awaitable<error_code> connect(tcp::socket& socket, tcp::endpoint to, time_point until,
-                                    detail::connect_tries& tries) {
-  using duration = std::chrono::steady_clock::duration;
-  const duration left = until - std::chrono::steady_clock::now();
-  const duration limit = std::clamp<duration>(left, first_backoff, max_connect_time);
-  error_code why;
-  try {
-    co_await with_deadline(limit, connect_once(socket, to), "connect");
-  } catch (const boost::system::system_error& failed) {
-    if (detail::is_exhausted(failed.code(), detail::resource::descriptor)) {
-      throw detail::exhausted(failed.code().value(), detail::resource::descriptor,
-                              "cannot open a socket to rank 0's store");
-    }
-    why = failed.code();
-  }
-  if (why) tries.failed(to, why, limit);
-  co_return why;
-}
-
 [[noreturn]] void throw_unreachable(const store_client& client, const server_addresses& where,
                                     const detail::connect_tries& tries, const settings& options) {
   const launch_info& who = client.who();
@@ -247,43 +149,12 @@ asio::awaitable<void> connect_until_accepted(std::shared_ptr<store_client> clien
        "another program may use this port, or rank 0 is stopped");
 }
 
-/// A rank that is connected to rank 0 by an address that other hosts cannot use (loopback, or one
-/// of several families) publishes the address that ranks of other hosts used.
-asio::awaitable<void> find_address_for_other_hosts(std::shared_ptr<store_client> client,
-                                                   settings options) {
-  if (detail::numeric_address(client->who().address) || !client->is_on_host_of_rank_0()) co_return;
-  std::vector<std::string> keys(1, address_for_other_hosts);
-  std::vector<std::string> found =
-      co_await store_client::get(client, std::move(keys), options.meet_timeout);
-  if (!found.front().empty()) client->set_local_address(std::move(found.front()));
-}
-
-std::shared_ptr<const trust::credentials> load_credentials(const launch_info& who,
-                                                           const settings& options) {
-  try {
-    return trust::credentials::load(options, who.job);
-  } catch (const error& e) {
-    error_context outer;
-    outer.rank = who.rank;
-    throw with_context(e, outer);
-  }
-}
-
 /// Descriptors: one to the store; on rank 0 also a listening one, and one for each rank.
 void reserve_descriptors_for(const launch_info& who) {
   const auto served = who.is_server() ? static_cast<std::uint64_t>(who.size) + 1 : 0;
   const std::string name = fmt::format("rank {} of {}{}", who.rank, who.size,
                                        who.is_server() ? ", which serves the store," : "");
   detail::reserve_descriptors({name, served + 1, served + 1});
-}
-
-/// A fresh key for this incarnation of the job.
-secret make_data_key() {
-  trust::digest bytes;
-  trust::random_bytes(bytes);
-  secret key{std::span<const std::byte>(bytes)};
-  wipe(bytes);
-  return key;
 }
 
 // By value: the caller's objects may be gone when the coroutine starts.
@@ -318,16 +189,21 @@ asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) 
   }
   auto client = std::make_shared<store_client>(executor, who, options, trust);
   // From here on the destructor closes everything after a failure.
-  auto joined = std::make_shared<joined_store>(client, server);
+  auto joined = std::make_shared<joined_store>(client, server, options, incarnation{who.job});
   server_addresses where(executor, who, is_open, with_port(allowed, who.port));
   co_await connect_until_accepted(client, std::move(where), options, until);
   co_await store_client::wait_for_all(client, until);
-  co_await find_address_for_other_hosts(client, options);
+  co_await joined_store::complete(joined);
   co_return joined;
 }
 
 }  // namespace
 }  // namespace rendezvous
+
+// Of stores that are views of another.
+asio::awaitable<std::shared_ptr<store>> store::shrink() {
+  throw error(errc::bad_input, "this store cannot be shrunk", "use the one that `meet` returned");
+}
 
 asio::awaitable<std::shared_ptr<store>> store::meet(const launch_info& who,
                                                     const settings& options) {

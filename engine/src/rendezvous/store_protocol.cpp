@@ -57,6 +57,12 @@ class writer {
     return *this;
   }
 
+  writer& put(const std::vector<int>& list) {
+    put(static_cast<std::uint32_t>(list.size()));
+    for (const int item : list) put(static_cast<std::int32_t>(item));
+    return *this;
+  }
+
   writer& put(const error& e) {
     const error_context& c = e.context();
     const auto& where = e.code().category();
@@ -124,6 +130,14 @@ class reader {
     // Each item takes at least four bytes: a false count is rejected before memory is allocated.
     if (count > rest_.size() / 4) good_ = false;
     for (std::uint32_t i = 0; good_ && i < count; ++i) items.push_back(text());
+    return items;
+  }
+
+  std::vector<int> numbers() {
+    std::vector<int> items;
+    const auto count = number<std::uint32_t>();
+    if (count > rest_.size() / 4) good_ = false;
+    for (std::uint32_t i = 0; good_ && i < count; ++i) items.push_back(number<std::int32_t>());
     return items;
   }
 
@@ -196,7 +210,9 @@ std::string encode(const store_reply& reply) {
   const overloaded cases{
       [](const accepted_reply&) { return writer(kind::accepted).take(); },
       [](const refused_reply& r) { return writer(kind::refused).put(r.reason).take(); },
-      [](const started_reply& r) { return writer(kind::started).put(r.data_key).take(); },
+      [](const started_reply& r) {
+        return writer(kind::started).put(r.data_key).put(r.members).take();
+      },
       [](const done_reply& r) { return writer(kind::done).put(r.id).take(); },
       [](const values_reply& r) { return writer(kind::values).put(r.id).put(r.values).take(); },
       [](const number_reply& r) { return writer(kind::number).put(r.id).put(r.value).take(); },
@@ -250,7 +266,7 @@ std::optional<store_reply> decode_reply(std::string_view body) {
       reply = refused_reply{from.reason()};
       break;
     case kind::started:
-      reply = started_reply{from.text()};
+      reply = started_reply{from.text(), from.numbers()};
       break;
     case kind::done:
       reply = done_reply{from.number<std::uint64_t>()};

@@ -31,7 +31,7 @@ namespace tandem::rendezvous {
 ///   client to server                     | server to client
 ///   1 hello   i32 rank, i32 size,        | 64 accepted
 ///             u32 limit_ms, u32 left_ms, | 65 refused   error
-///             text job                   | 66 started   text data_key
+///             text job                   | 66 started   text data_key, list of i32 rank
 ///   2 set     u64 id, text key,          | 67 done      u64 id
 ///             text value                 | 68 values    u64 id, list of text
 ///   3 get     u64 id, u32 limit_ms,      | 69 number    u64 id, i64 value
@@ -44,7 +44,7 @@ namespace tandem::rendezvous {
 ///   error = u8 category (0 tandem, 1 system), i32 code, i32 rank, i32 peer, i64 bytes_done, i64
 ///   bytes_total,
 ///           text rail, text phase, text detail, text advice
-inline constexpr std::uint16_t store_version = 2;
+inline constexpr std::uint16_t store_version = 3;
 inline constexpr std::size_t opening_bytes = 8;
 inline constexpr std::size_t frame_header_bytes = 4;
 /// The longest frame of a client after its hello, and before.
@@ -86,8 +86,9 @@ struct accepted_reply {};  ///< the hello is accepted; other ranks may be missin
 struct refused_reply {     ///< the hello is refused; the server closes
   error reason;
 };
-struct started_reply {   ///< all ranks have joined
-  std::string data_key;  ///< authenticates data connections; empty without trust
+struct started_reply {       ///< all ranks have joined
+  std::string data_key;      ///< authenticates data connections; empty without trust
+  std::vector<int> members;  ///< of a shrunk job: their ranks before, in the order of the new ones
 };
 struct done_reply {
   std::uint64_t id = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <boost/asio/ip/v6_only.hpp>
 #include <tandem/detail/connect_failure.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/resources.hpp>
@@ -28,21 +29,31 @@ std::chrono::steady_clock::time_point now() {
 
 }  // namespace
 
-store_server::store_server(const asio::any_io_executor& executor, store_core::parameters parameters,
-                           trust_pointer trust)
+store_server::store_server(tcp::acceptor at, store_core::parameters parameters, trust_pointer trust)
     : core_(std::move(parameters)),
       trust_(std::move(trust)),
-      acceptor_(executor),
-      timer_(executor),
-      accept_retry_timer_(executor) {}
+      acceptor_(std::move(at)),
+      timer_(acceptor_.get_executor()),
+      accept_retry_timer_(acceptor_.get_executor()) {}
 
 std::shared_ptr<store_server> store_server::listen(const asio::any_io_executor& executor,
                                                    const tcp::endpoint& at,
                                                    store_core::parameters parameters,
                                                    trust_pointer trust) {
   const std::string where = endpoint_text(at);
-  auto server = std::make_shared<store_server>(executor, std::move(parameters), std::move(trust));
+  auto server = std::make_shared<store_server>(tcp::acceptor(executor), std::move(parameters),
+                                               std::move(trust));
   server->bind(at, where);
+  server->accept();
+  server->arm_timer();
+  return server;
+}
+
+std::shared_ptr<store_server> store_server::serve(tcp::acceptor at,
+                                                  store_core::parameters parameters,
+                                                  trust_pointer trust) {
+  auto server =
+      std::make_shared<store_server>(std::move(at), std::move(parameters), std::move(trust));
   server->accept();
   server->arm_timer();
   return server;
@@ -275,6 +286,12 @@ void store_server::leave() {
 void store_server::report(const error& reason) {
   if (stopped_) return;
   core_.report(core_.server_rank(), reason);
+  apply_outputs();
+}
+
+void store_server::unreachable(int rank) {
+  if (stopped_) return;
+  core_.unreachable(rank);
   apply_outputs();
 }
 

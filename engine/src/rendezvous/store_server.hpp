@@ -33,11 +33,18 @@ class store_server final : public store_connection::observer,
                                               store_core::parameters parameters,
                                               trust_pointer trust);
 
-  store_server(const asio::any_io_executor& executor, store_core::parameters parameters,
-               trust_pointer trust);
+  /// The same on an acceptor that listens.
+  static std::shared_ptr<store_server> serve(tcp::acceptor at, store_core::parameters parameters,
+                                             trust_pointer trust);
+
+  store_server(tcp::acceptor at, store_core::parameters parameters, trust_pointer trust);
   /// `leave` and `report` of rank 0: the messages to the others are in the kernel on return.
   void leave();
   void report(const error& reason);
+  /// Of a shrunk job: `store_core::unreachable` and `absent`.
+  void unreachable(int rank);
+  std::vector<int> absent() const { return core_.absent(); }
+  bool is_meeting() const noexcept { return !stopped_ && core_.is_meeting(); }
   /// Closes everything. Connected ranks see the loss of rank 0, unless it has left before.
   void stop() noexcept;
 
