@@ -42,7 +42,7 @@ tcp::acceptor listen_at(const asio::any_io_executor& executor, const std::string
 }
 
 std::string key_of(int rank) {
-  return fmt::format("rendezvous/meeting point of rank {}", rank);
+  return fmt::format("meeting point/{}", rank);
 }
 
 asio::awaitable<meeting_points> exchange_meeting_points(std::shared_ptr<store_client> client,

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "rendezvous/store_errors.hpp"
+
 namespace tandem::rendezvous {
 namespace {
 
@@ -132,7 +134,7 @@ void store_client::received(store_connection& from, std::string_view bytes) {
 void store_client::check_stream() {
   switch (splitter_.at()) {
     case frame_splitter::state::foreign:
-      closed(with_rank(not_a_store_error(splitter_.rest())));
+      closed(with_rank(not_a_store_error(where_, splitter_.rest())));
       break;
     case frame_splitter::state::other_version:
       closed(with_rank(error(errc::version_mismatch,
@@ -215,7 +217,7 @@ void store_client::ended(store_connection& from, const error_code& why) {
     closed(error(errc::peer_closed, "rank 0 has left, which closed the store",
                  "let rank 0 leave last, or send requests before it leaves"));
   } else {
-    lost(rank_0_lost_error(detail::lost_packets_text(why)));
+    lost(rank_0_lost_error(where_, detail::lost_packets_text(why)));
     closed(*failure_);
   }
 }
@@ -225,45 +227,9 @@ void store_client::untrusted(store_connection& from, const trust::tls_session& s
     from.close();
     return;
   }
-  const error why = with_rank(authentication_error(session));
+  const error why = with_rank(authentication_error(where_, session, *trust_));
   if (stage_ != stage::handshaking) lost(why);
   closed(why);
-}
-
-error store_client::not_a_store_error(std::string_view received_text) const {
-  return error(errc::not_tandem,
-               fmt::format("{} answers but is not a Tandem store (got '{}')", where_,
-                           printable(received_text)),
-               "give rank 0's address (TANDEM_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT)");
-}
-
-error store_client::authentication_error(const trust::tls_session& session) const {
-  if (is_opening(session.non_tls_bytes())) {
-    return error(errc::not_trusted,
-                 fmt::format("rank 0's store at {} has no secret, this rank has one", where_),
-                 "give every rank of the job the same (TANDEM_SECRET_FILE or TANDEM_SECRET)");
-  }
-  if (!session.non_tls_bytes().empty()) return not_a_store_error(session.non_tls_bytes());
-  error_context c;
-  c.peer = 0;
-  c.detail = fmt::format("mutual authentication with rank 0's store at {} failed: {}", where_,
-                         session.why());
-  c.advice =
-      trust_->has_secret()
-          ? "give every rank of the job the same secret (TANDEM_SECRET_FILE or TANDEM_SECRET), and "
-            "each job a port of its own"
-          : "give every rank a certificate signed by an authority that is in the authorities file "
-            "of all ranks, and correct clocks";
-  return error(make_error_code(errc::not_trusted), std::move(c));
-}
-
-error store_client::rank_0_lost_error(const std::string& how) const {
-  error_context c;
-  c.peer = 0;
-  c.detail = fmt::format("rank 0 is gone: its store at {} closed unexpectedly{}", where_,
-                         how.empty() ? "" : fmt::format(" ({})", how));
-  c.advice = "check the last output of rank 0";
-  return error(make_error_code(errc::peer_lost), std::move(c));
 }
 
 error store_client::with_rank(const error& inner) const {

@@ -87,9 +87,6 @@ class store_client final : public store_connection::observer,
   void wake_all();
   void closed(const error& why);
   void lost(const error& reason);
-  error rank_0_lost_error(const std::string& how) const;
-  error not_a_store_error(std::string_view received_text) const;
-  error authentication_error(const trust::tls_session& session) const;
   error with_rank(const error& inner) const;
   static asio::awaitable<store_reply> send_request(pointer self, std::uint64_t id,
                                                    store_request request,

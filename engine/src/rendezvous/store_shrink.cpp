@@ -5,6 +5,7 @@
 // looking meanwhile for those that are gone, and then tells all who is left.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -24,7 +25,7 @@ namespace {
 using time_point = std::chrono::steady_clock::time_point;
 
 /// How often the serving rank looks for absent ones. Their process may end at any time.
-constexpr std::chrono::milliseconds probe_interval{250};
+constexpr std::chrono::milliseconds max_probe_interval{250};
 constexpr std::chrono::milliseconds probe_limit{1'000};
 
 [[noreturn]] void fail(const shrinking_job& from, int peer, errc code, std::string detail,
@@ -53,8 +54,10 @@ asio::awaitable<void> find_the_gone(std::shared_ptr<store_server> server,
                                     std::vector<tcp::endpoint> all) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor);
+  std::chrono::milliseconds interval = first_backoff;
   while (server->is_meeting()) {
-    timer.expires_after(probe_interval);
+    timer.expires_after(interval);
+    interval = std::min(2 * interval, max_probe_interval);
     co_await timer.async_wait(asio::use_awaitable);
     const std::vector<int> absent = server->absent();
     for (const int rank : absent) {
