@@ -93,6 +93,7 @@ class job {
   void handle_event(const reaper_event& event);
   void end_remaining_ranks();
   void rank_ended(std::size_t rank, int wait_status);
+  bool others_go_on(std::size_t rank, int wait_status);
   void handle(int signal);
   void stop(int signal);
   void apply(const shutdown_step& step);
@@ -116,6 +117,7 @@ class job {
   output_relay output_;
   std::vector<process> processes_;
   int running_ = 0;
+  int lost_ = 0;  ///< ranks without which the job goes on
   int steps_planned_ = 0;
   int unkillable_ = 0;          ///< processes that cannot be killed
   bool is_empty_ = false;       ///< no process of the job is left
@@ -234,7 +236,7 @@ void job::rank_ended(std::size_t rank, int wait_status) {
   // Later failures are caused by the first one, or by a stop signal.
   const bool caused = shutdown_.is_forced() || shutdown_.stop_signal() != 0 ||
                       (!first && now - first_failure_at_ > failure_window);
-  if (exit_status(wait_status) != 0 && !caused) {
+  if (exit_status(wait_status) != 0 && !caused && !others_go_on(rank, wait_status)) {
     failures_.push_back({static_cast<int>(rank), wait_status});
     if (first) {
       first_failure_at_ = now;
@@ -243,6 +245,17 @@ void job::rank_ended(std::size_t rank, int wait_status) {
   }
   if (--running_ > 0) return;
   asio::co_spawn(loop_, supervise(), asio::detached);
+}
+
+/// The job may go on without this rank: says so.
+bool job::others_go_on(std::size_t rank, int wait_status) {
+  const int left = plan_.ranks - lost_ - 1;
+  if (plan_.min_survivors == 0 || left < plan_.min_survivors || !failures_.empty()) return false;
+  ++lost_;
+  std::string text = fmt::format("{}: rank {}: {}; {} rank{} of {} may go on\n", plan_.name, rank,
+                                 exit_text(wait_status), left, left == 1 ? "" : "s", plan_.ranks);
+  asio::co_spawn(loop_, output_.print(plan_.error_output, std::move(text)), asio::detached);
+  return true;
 }
 
 /// After a signal, the processes that the ranks have started have the same time to end as they.

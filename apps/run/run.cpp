@@ -56,6 +56,7 @@ int run_main(std::span<const std::string> args) {
   plan.prefix = !no_prefix;
   plan.port = static_cast<std::uint16_t>(port);
   plan.grace = std::chrono::milliseconds(static_cast<int>(grace_s * 1000));
+  plan.min_survivors = static_cast<int>(options.min_survivors);
   plan.environment = line.engine_environment();
   if (with_nccl) {
     const std::vector<std::string> libraries = nccl_libraries();

@@ -23,7 +23,9 @@ struct launch_plan {
   std::chrono::milliseconds grace{3000};
   std::chrono::milliseconds kill_after{2000};  ///< from SIGTERM to SIGKILL
   std::string name = "tandem run";             ///< prefix of the launcher's messages
-  int output = 1;                              ///< descriptors for the ranks' output
+  /// Where more than 0: a rank that fails does not end the others while so many are left.
+  int min_survivors = 0;
+  int output = 1;  ///< descriptors for the ranks' output
   int error_output = 2;
 };
 
@@ -38,6 +40,9 @@ struct launch_plan {
 /// failure; a second one sends SIGTERM at once, a third SIGKILL. USR1, USR2, TSTP and CONT are
 /// forwarded as well. HUP, INT, QUIT, PIPE and TSTP that the process ignores when this is called
 /// stay ignored, as under `nohup`.
+///
+/// With `min_survivors`, that is so for the failure that leaves fewer; an earlier one is a line on
+/// standard error, and the status is 0 if the ranks that are left exit with 0.
 ///
 /// Descendants of the ranks get the signals as well, in whatever process group or session, and
 /// after a signal they have the same time as the ranks, even if these have ended. No process of the

@@ -34,6 +34,12 @@ void check_batch(const job& made) {
       fmt::format("make --batch a multiple of {}", pieces));
 }
 
+void check_survival(const job& made) {
+  if (!made.requested.survive || made.who.replicas() > 1) return;
+  throw error(errc::bad_option, "--survive: there is one replica, and nothing goes on without it",
+              "start more ranks, or choose fewer --stages");
+}
+
 /// The number of chunks of each stage.
 int chunks_of(const options& requested) {
   const pipeline_kind kind = find_pipeline_kind(requested.schedule);
@@ -75,6 +81,7 @@ job prepare(const options& requested, int job_ranks) {
                    model.layers);
   job made{requested, model, {}, who};
   check_batch(made);
+  check_survival(made);
   made.text = load_within(requested.data, requested.engine.meet_timeout);
   require_sequence(*made.text, static_cast<std::size_t>(made.sequence()));
   return made;
@@ -87,6 +94,21 @@ job single_process(const job& distributed) {
   one.requested.chunks = 0;
   one.serial_replicas = distributed.who.replicas();
   return one;
+}
+
+int job::serial_replicas_at(int step) const {
+  int count = serial_replicas;
+  for (const replica_change& change : changes) {
+    if (step >= change.step) count = change.replicas;
+  }
+  return count;
+}
+
+job with_replicas(const job& before, int count) {
+  job after = before;
+  after.requested.batch = before.requested.batch / before.who.replicas() * count;
+  after.who = before.who.with_replicas(count);
+  return after;
 }
 
 std::vector<stage_cost> costs_of(const job& what) {

@@ -12,6 +12,12 @@
 
 namespace tandem::train {
 
+/// From a step on, counted from 0, the job has so many replicas.
+struct replica_change {
+  int step = 0;
+  int replicas = 1;
+};
+
 /// A training job: options that were checked against each other, the model, the text, the layout.
 struct job {
   options requested;
@@ -20,6 +26,7 @@ struct job {
   layout who;
   /// Replicas that one rank computes one after the other, summing gradients in the replicas' order.
   int serial_replicas = 1;
+  std::vector<replica_change> changes = {};  ///< of `serial_replicas`, by step
 
   int sequence() const {
     return requested.sequence > 0 ? requested.sequence : model.sequence_length;
@@ -29,7 +36,11 @@ struct job {
     return requested.batch / (who.replicas() * serial_replicas * requested.micro_batches);
   }
   pipeline_kind schedule_kind() const { return find_pipeline_kind(requested.schedule); }
-  std::int64_t tokens_per_step() const { return std::int64_t{requested.batch} * sequence(); }
+  int serial_replicas_at(int step) const;
+  std::int64_t tokens_at(int step) const {
+    return std::int64_t{who.replicas() * serial_replicas_at(step)} * requested.micro_batches *
+           sequences() * sequence();
+  }
 };
 
 /// Reads the text and checks everything that can be checked before a rank starts.
@@ -42,6 +53,9 @@ job prepare(const options& requested, int job_ranks);
 /// every few hundred steps; so one process sums each replica's micro-batches first, then the
 /// replicas.
 job single_process(const job& distributed);
+
+/// The job with fewer replicas, each of which computes what it did.
+job with_replicas(const job& before, int count);
 
 /// The pipeline schedule of the job's stages.
 pipeline_schedule schedule_of(const job& what);

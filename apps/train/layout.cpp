@@ -115,6 +115,13 @@ layout layout::single(int model_layers) {
   return one;
 }
 
+layout layout::with_replicas(int count) const {
+  layout fewer = *this;
+  for (island& one : fewer.islands_) one.ranks = one.ranks / replicas_ * count;
+  fewer.replicas_ = count;
+  return fewer;
+}
+
 rank_location layout::at(int rank) const {
   rank_location result;
   result.stage = rank / replicas_;

@@ -46,6 +46,9 @@ class layout {
   /// All layers on one rank.
   static layout single(int model_layers);
 
+  /// The same stages with fewer replicas. @pre 1 <= count <= replicas()
+  layout with_replicas(int count) const;
+
   int ranks() const noexcept { return stages() * replicas_; }
   int stages() const noexcept { return static_cast<int>(split_.size()) / chunks_; }
   int chunks() const noexcept { return chunks_; }

@@ -18,6 +18,8 @@ constexpr const char* examples =
     "  tandem train --stages 4                       a pipeline of four stages, no replicas\n"
     "  tandem train --ranks 2 --split 1,3            one rank per island, explicit layer split\n"
     "  tandem train --schedule zb_v --stages 2       another pipeline schedule, same loss\n"
+    "  tandem train --survive                        kill a rank: its replica ends, the other goes "
+    "on\n"
     "  tandem train --ranks 1                        one process, no communication\n"
     "  torchrun --nproc-per-node 4 --no-python tandem train\n";
 
@@ -68,11 +70,14 @@ bool parse(std::span<const std::string> args, options& requested) {
   declare_layout(line, requested);
   line.choice("channel", requested.channel, cli::fabric_kinds(),
               "transport; --rails selects rails, mixed uses shm inside an island");
+  line.flag("survive", requested.survive,
+            "go on without replicas that lost a rank, while --min-survivors ranks are left");
   line.output("report", requested.report, "HTML report to write");
   line.output("json", requested.json, "JSON record to write, with the exact loss of every step");
   line.flag("no-reference", requested.no_reference, "skip the comparison run in one process");
   line.engine_options(requested.engine);
   if (!line.parse(args)) return false;
+  if (requested.survive && requested.engine.min_survivors == 0) requested.engine.min_survivors = 1;
   requested.channel =
       cli::fabric_kind_for(requested.channel, line.given("channel"), requested.engine);
   return true;

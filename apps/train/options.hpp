@@ -32,6 +32,7 @@ struct options {
   std::string report = "tandem-train.html";
   std::string json;
   bool no_reference = false;
+  bool survive = false;  ///< go on without the replicas of lost ranks
 
   settings engine;
 };

@@ -157,7 +157,7 @@ std::string json_of(const job& what, const outcome& distributed, const history& 
     all.text(name.starts_with("--") ? name.substr(2) : name, value);
   }
   all.number("parameters", static_cast<double>(parameter_count(what.model)));
-  all.number("tokens_per_step", distributed.metrics.tokens_per_step);
+  all.number("tokens_per_step", distributed.metrics.tokens.back());
   all.number("tokens_per_s", distributed.metrics.tokens_per_s());
   all.number("wait_share", mean(distributed.metrics.wait_share));
   const bubbles of_pipeline = bubbles_of(what, distributed);

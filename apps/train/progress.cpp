@@ -79,10 +79,12 @@ std::string progress_line(const progress_state& s, int columns) {
   return line;
 }
 
-progress::progress(std::FILE* to, std::string label, int steps)
+progress::progress(std::FILE* to, std::string label, int steps, int done)
     : to_(to),
       terminal_(to != nullptr && isatty(fileno(to)) == 1),
-      every_(std::max(1, steps / 20)) {
+      every_(std::max(1, steps / 20)),
+      done_before_(done) {
+  state_.step = done;
   state_.label = std::move(label);
   state_.steps = steps;
 }
@@ -103,12 +105,12 @@ void progress::step(double loss, double tokens, double wait_share, const rails_s
   state_.tokens_per_s = blend(state_.tokens_per_s, tokens / took_s);
   state_.wait_share = wait_share < 0 ? -1 : blend(state_.wait_share, wait_share);
   const double elapsed_s = std::chrono::duration<double>(at - start_).count();
-  state_.left_s = elapsed_s / state_.step * (state_.steps - state_.step);
+  state_.left_s = elapsed_s / (state_.step - done_before_) * (state_.steps - state_.step);
   if (to_ == nullptr) return;
 
   const bool last = state_.step == state_.steps;
   if (terminal_ ? last || at - shown_ >= redraw_every
-                : last || state_.step == 1 || state_.step % every_ == 0) {
+                : last || state_.step == done_before_ + 1 || state_.step % every_ == 0) {
     shown_ = at;
     if (rails) state_.rails = rails();
     show();

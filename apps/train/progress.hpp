@@ -29,7 +29,8 @@ std::string progress_line(const progress_state& state, int columns);
 class progress {
  public:
   /// @param to  output stream; null: no output
-  progress(std::FILE* to, std::string label, int steps);
+  /// @param done  steps that an earlier part of the run has done
+  progress(std::FILE* to, std::string label, int steps, int done = 0);
   progress(const progress&) = delete;
   progress& operator=(const progress&) = delete;
   ~progress();
@@ -51,6 +52,7 @@ class progress {
   std::FILE* to_;
   bool terminal_;
   int every_;
+  int done_before_;
   progress_state state_;
   clock::time_point start_ = clock::now();
   clock::time_point last_ = start_;

@@ -75,6 +75,15 @@ std::vector<double> rank_model::squared_norms() const {
   return sum;
 }
 
+void rank_model::save() {
+  saved_.resize(chunks_.size());
+  for (std::size_t i = 0; i < chunks_.size(); ++i) chunks_[i].save(saved_[i]);
+}
+
+void rank_model::roll_back() {
+  for (std::size_t i = 0; i < saved_.size(); ++i) chunks_[i].restore(saved_[i]);
+}
+
 void rank_model::apply(int step, double learning_rate, double clip_scale) {
   for (basic_stage<float>& chunk : chunks_) chunk.apply(step, learning_rate, clip_scale);
 }

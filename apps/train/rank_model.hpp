@@ -32,6 +32,10 @@ class rank_model {
   void finish_gradients(std::span<const float> tied_of_other_end);
   /// The squared norm of each tensor of the whole model, 0 for those of other ranks.
   std::vector<double> squared_norms() const;
+  /// Keeps what `apply` changes, so that `roll_back` can undo the last one.
+  void save();
+  /// @pre `save` was called before the last `apply`.
+  void roll_back();
   void apply(int step, double learning_rate, double clip_scale);
   /// Adds the gradients of the replica just computed to those of the previous ones, of which this
   /// is number `replica` of `count`; after the last, the gradients are the sum.
@@ -39,7 +43,8 @@ class rank_model {
 
  private:
   std::vector<basic_stage<float>> chunks_;
-  std::vector<std::vector<float>> accumulated_;  ///< by chunk: gradients of earlier replicas
+  std::vector<basic_stage<float>::snapshot> saved_;  ///< by chunk
+  std::vector<std::vector<float>> accumulated_;      ///< by chunk: gradients of earlier replicas
 };
 
 }  // namespace tandem::train

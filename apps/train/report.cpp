@@ -57,7 +57,9 @@ std::string rank_table(const std::vector<rank_record>& ranks) {
 
 std::vector<double> rates(const history& run) {
   std::vector<double> result;
-  for (const double s : run.step_s) result.push_back(s > 0 ? run.tokens_per_step / s : NAN);
+  for (std::size_t i = 0; i < run.step_s.size(); ++i) {
+    result.push_back(run.step_s[i] > 0 ? run.tokens[i] / run.step_s[i] : NAN);
+  }
   return result;
 }
 
@@ -157,7 +159,9 @@ double history::tokens_per_s() const {
   const std::size_t from = step_s.size() > 1 ? 1 : 0;
   const double seconds =
       std::accumulate(step_s.begin() + static_cast<std::ptrdiff_t>(from), step_s.end(), 0.0);
-  return seconds > 0 ? tokens_per_step * static_cast<double>(step_s.size() - from) / seconds : 0;
+  const double count =
+      std::accumulate(tokens.begin() + static_cast<std::ptrdiff_t>(from), tokens.end(), 0.0);
+  return seconds > 0 ? count / seconds : 0;
 }
 
 std::string loss_comparison(const history& joint, const history& reference) {

@@ -14,8 +14,8 @@ struct history {
   std::vector<double> loss;    ///< mean cross entropy, nats per token
   std::vector<double> step_s;  ///< wall time of the step, seconds
   std::vector<double>
-      wait_share;  ///< waiting share of the step's time, mean over the ranks; 0 to 1
-  double tokens_per_step = 0;
+      wait_share;              ///< waiting share of the step's time, mean over the ranks; 0 to 1
+  std::vector<double> tokens;  ///< of the step
 
   /// Tokens per second over all steps except the first, which is the warm-up.
   double tokens_per_s() const;

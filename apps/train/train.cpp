@@ -24,7 +24,7 @@
 namespace tandem::train {
 namespace {
 
-int launch(std::span<const std::string> args, int ranks) {
+int launch(std::span<const std::string> args, int ranks, int min_survivors) {
   std::vector<std::string> command_args{"train"};
   command_args.insert(command_args.end(), args.begin(), args.end());
   launcher::launch_plan plan;
@@ -35,6 +35,7 @@ int launch(std::span<const std::string> args, int ranks) {
   plan.grace = std::chrono::milliseconds(1000);
   plan.kill_after = std::chrono::milliseconds(500);
   plan.name = "tandem train";
+  plan.min_survivors = min_survivors;
   return launcher::launch_local(plan);
 }
 
@@ -107,10 +108,16 @@ void write(const results& to, const std::string& json, const std::string& page) 
 }
 
 /// Rank 0 only: reference run, report and final output.
-void conclude(const job& what, const outcome& distributed) {
+void conclude(const job& started, const outcome& distributed) {
+  // After a loss: the job that was left at the end.
+  const job what = distributed.last_layout
+                       ? with_replicas(started, distributed.last_layout->replicas())
+                       : started;
   history reference;
-  if (!what.requested.no_reference && what.who.ranks() > 1) {
-    reference = train_single_process(single_process(what), "1 process").metrics;
+  if (!what.requested.no_reference && started.who.ranks() > 1) {
+    job one = single_process(started);
+    one.changes = distributed.changes;
+    reference = train_single_process(one, "1 process").metrics;
   }
   print_summary(what, distributed, reference);
   const results to(what.requested);
@@ -123,11 +130,10 @@ void conclude(const job& what, const outcome& distributed) {
 }
 
 int train_rank(const job& what, const std::optional<launch_info>& job_launch) {
-  const bool first = !job_launch || job_launch->rank == 0;
-  if (first) print_header(what);
+  if (!job_launch || job_launch->rank == 0) print_header(what);
   const outcome distributed = what.who.ranks() == 1 ? train_single_process(what, "1 rank")
                                                     : train_distributed(what, *job_launch);
-  if (first) conclude(what, distributed);
+  if (distributed.rank == 0) conclude(what, distributed);
   return 0;
 }
 
@@ -154,7 +160,10 @@ int train_main(std::span<const std::string> args) {
     prepare_all();
   }
   const job& what = *prepared;
-  if (!job_launch && what.who.ranks() > 1) return launch(args, what.who.ranks());
+  if (!job_launch && what.who.ranks() > 1) {
+    const auto least = static_cast<int>(what.requested.engine.min_survivors);
+    return launch(args, what.who.ranks(), what.requested.survive ? least : 0);
+  }
   return train_rank(what, job_launch);
 }
 

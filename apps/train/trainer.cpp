@@ -48,17 +48,27 @@ asio::awaitable<groups> make_groups(const job& what, fabric& over) {
   co_return groups{std::move(world), std::move(pipeline), std::move(replicas)};
 }
 
-trainer::trainer(const job& what, fabric& over, groups with)
+void training_state::undo_step() {
+  model.roll_back();
+  metrics.loss.pop_back();
+  metrics.step_s.pop_back();
+  metrics.wait_share.pop_back();
+  metrics.tokens.pop_back();
+}
+
+trainer::trainer(const job& what, fabric& over, groups with, training_state& state)
     : job_(what),
       over_(over),
       rank_(over.rank()),
       location_(what.who.at(rank_)),
       schedule_(schedule_of(what)),
-      model_(what, rank_, schedule_),
+      state_(state),
+      model_(state.model),
       world_(std::move(with.world)),
       pipeline_(std::move(*with.pipeline)),
       replicas_(std::move(*with.replicas)),
       rails_(over, timeline_),
+      metrics_(state.metrics),
       rate_{.peak = what.requested.learning_rate,
             .floor = what.requested.learning_rate / 10,
             .warmup_steps = what.requested.steps / 10,
@@ -66,16 +76,24 @@ trainer::trainer(const job& what, fabric& over, groups with)
       inputs_(static_cast<std::size_t>(model_.tokens())),
       targets_(inputs_.size()),
       tied_(model_.tied_gradient().size()),
-      totals_(model_.squared_norms().size() + 2) {
-  metrics_.tokens_per_step = static_cast<double>(what.tokens_per_step());
+      totals_(model_.squared_norms().size() + 2) {}
+
+/// A rank may have ended a step, with all others' sums, that another did not. None is further
+/// ahead: the next step needs the sums of all.
+asio::awaitable<void> trainer::agree_on_first_step() {
+  std::int64_t lowest = state_.steps_done();
+  const mutable_view view(&lowest, sizeof lowest);
+  co_await all_reduce(world_, view, data_type::int64, reduce_op::minimum);
+  if (state_.steps_done() > lowest) state_.undo_step();
+  first_step_ = state_.steps_done();
 }
 
 asio::awaitable<void> trainer::run(step_handler after_step) {
   co_await barrier(world_);
   timeline_.start();
   rails_.start();
-  const int first_kept = (job_.requested.steps - kept_steps()) / 2;
-  for (step_ = 0; step_ < job_.requested.steps; ++step_) {
+  const int first_kept = first_step_ + (job_.requested.steps - first_step_ - kept_steps()) / 2;
+  for (step_ = first_step_; step_ < job_.requested.steps; ++step_) {
     timeline_.keep(step_ >= first_kept && step_ < first_kept + kept_steps());
     const time_point begin = timeline::clock::now();
     co_await step(step_ + 1);
@@ -86,14 +104,15 @@ asio::awaitable<void> trainer::run(step_handler after_step) {
 
 asio::awaitable<void> trainer::step(int number) {
   loss_sum_ = 0;
-  for (serial_replica_ = 0; serial_replica_ < job_.serial_replicas; ++serial_replica_) {
+  const int serial_replicas = job_.serial_replicas_at(step_);
+  for (serial_replica_ = 0; serial_replica_ < serial_replicas; ++serial_replica_) {
     replica_loss_sum_ = 0;
-    model_.begin_step(job_.tokens_per_step());
+    model_.begin_step(job_.tokens_at(step_));
     const time_point begin = timeline::clock::now();
     co_await run_pipeline(pipeline_, schedule_, *this, this);
     timeline_.add_pipeline(begin, timeline::clock::now());
     loss_sum_ += replica_loss_sum_;
-    model_.accumulate(serial_replica_, job_.serial_replicas);
+    model_.accumulate(serial_replica_, serial_replicas);
   }
   co_await sum_gradients();
   co_await exchange_tied_gradients();
@@ -101,6 +120,7 @@ asio::awaitable<void> trainer::step(int number) {
 
   const time_point begin = timeline::clock::now();
   std::function<void()> update = [this, number] {
+    if (job_.requested.survive) model_.save();
     const std::span<const double> norms(totals_.data(), totals_.size() - 2);
     model_.apply(number, learning_rate(rate_, number), clip_scale(norms, clip_norm));
   };
@@ -155,13 +175,14 @@ asio::awaitable<void> trainer::sum_totals() {
 void trainer::finish_step(time_point begin) {
   const double took_s = std::chrono::duration<double>(timeline::clock::now() - begin).count();
   const double waited_s = totals_.back() - std::exchange(waited_before_s_, totals_.back());
-  const double loss = totals_[totals_.size() - 2] / static_cast<double>(job_.tokens_per_step());
+  const double loss = totals_[totals_.size() - 2] / static_cast<double>(job_.tokens_at(step_));
   if (!std::isfinite(loss)) {
     throw error(errc::bad_input, fmt::format("the loss of step {} is not finite", step_ + 1),
                 "train with a lower --learning-rate");
   }
   metrics_.loss.push_back(loss);
   metrics_.step_s.push_back(took_s);
+  metrics_.tokens.push_back(static_cast<double>(job_.tokens_at(step_)));
   metrics_.wait_share.push_back(std::clamp(waited_s / (took_s * world_.size()), 0.0, 1.0));
 }
 

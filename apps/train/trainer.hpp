@@ -29,6 +29,18 @@ struct groups {
 /// @par Errors Those of `make_communicator` and `split`.
 asio::awaitable<groups> make_groups(const job& what, fabric& over);
 
+/// What a rank keeps when its job goes on with fewer ranks.
+struct training_state {
+  training_state(const job& what, int rank) : model(what, rank, schedule_of(what)) {}
+
+  int steps_done() const noexcept { return static_cast<int>(metrics.loss.size()); }
+  /// Undoes the last step. @pre `rank_model::save` was called before it.
+  void undo_step();
+
+  rank_model model;
+  history metrics;
+};
+
 /// One rank of a training. Each step:
 ///   pipeline over the micro-batches -> sum of gradients over the stage's replicas -> exchange of
 ///   the tied embedding's gradients between the first and last stage -> one all-reduce of loss,
@@ -37,12 +49,16 @@ asio::awaitable<groups> make_groups(const job& what, fabric& over);
 /// any number of stages and any schedule.
 class trainer final : private pipeline_stage, private pipeline_observer {
  public:
-  /// @pre `over` has as many ranks as the job's layout and outlives the trainer.
-  trainer(const job& what, fabric& over, groups with);
+  /// @pre `over` has as many ranks as the job's layout; it, the job and the state outlive the
+  /// trainer.
+  trainer(const job& what, fabric& over, groups with, training_state& state);
 
   using step_handler = std::function<void(const history& so_far)>;
-  /// Runs all steps. `after_step` is called after each, on the fabric's executor. The timeline's
-  /// origin is a barrier.
+  /// Before `run`: where the ranks lost others, they may differ by one step, and all go on from the
+  /// lowest. Collective.
+  asio::awaitable<void> agree_on_first_step();
+  /// Runs the steps that are not done yet. `after_step` is called after each, on the fabric's
+  /// executor. The timeline's origin is a barrier.
   /// @par Errors Those of the communicators; all ranks of the job fail together.
   asio::awaitable<void> run(step_handler after_step);
 
@@ -52,10 +68,8 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   /// The records of all ranks, by rank, on rank 0; empty elsewhere. Collective, after `run`.
   asio::awaitable<std::vector<rank_record>> collect();
 
-  /// Metrics of the training, equal on every rank except for the times.
-  const history& metrics() const noexcept { return metrics_; }
   /// Number of steps whose moments are kept: a few from the middle of the run.
-  int kept_steps() const noexcept { return std::min(3, job_.requested.steps); }
+  int kept_steps() const noexcept { return std::min(3, job_.requested.steps - first_step_); }
 
  private:
   std::size_t input_bytes(int) const override { return model_.activations() * sizeof(float); }
@@ -82,17 +96,19 @@ class trainer final : private pipeline_stage, private pipeline_observer {
   int rank_;
   rank_location location_;
   pipeline_schedule schedule_;
-  rank_model model_;
+  training_state& state_;
+  rank_model& model_;
   communicator world_;
   communicator pipeline_;
   communicator replicas_;
   timeline timeline_;
   rail_watch rails_;
-  history metrics_;
+  history& metrics_;
   learning_rate_schedule rate_;
   std::vector<std::uint8_t> inputs_, targets_;
   std::vector<float> tied_;  ///< the gradient of the tied embedding from the other end
   std::vector<double> totals_;
+  int first_step_ = 0;
   int step_ = 0;  ///< from 0
   int serial_replica_ = 0;
   double loss_sum_ = 0;

@@ -242,6 +242,30 @@ TEST(Run, EndsOtherRanksAfterGracePeriod) {
   EXPECT_EQ(result.errors, "launcher: rank 1 failed first: killed by signal 9 (Killed)\n");
 }
 
+TEST(Run, OthersGoOnWhileEnoughAreLeft) {
+  launch_plan plan =
+      shell(3, "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 0.3; echo ended by itself");
+  plan.grace = 50ms;
+  plan.min_survivors = 2;
+  const outcome result = launch(plan);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(sorted_lines(result.output), (lines{"[0] ended by itself", "[2] ended by itself"}));
+  EXPECT_EQ(result.errors,
+            "launcher: rank 1: killed by signal 9 (Killed); 2 ranks of 3 may go on\n");
+}
+
+TEST(Run, TheFailureThatLeavesTooFewEndsTheOthers) {
+  launch_plan plan = shell(3,
+                           "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 0.3; "
+                           "if [ $RANK = 0 ]; then exit 5; fi; exec sleep 1000");
+  plan.grace = 50ms;
+  plan.min_survivors = 2;
+  const outcome result = launch(plan);
+  EXPECT_EQ(result.status, 5);
+  EXPECT_NE(result.errors.find("launcher: rank 0 failed first: exit status 5\n"), std::string::npos)
+      << result.errors;
+}
+
 TEST(Run, KilledRankIsBlamedOverRanksThatLostIt) {
   launch_plan plan = shell(2, "if [ $RANK = 1 ]; then exit 1; fi; sleep 0.05; kill -9 $$");
   plan.grace = 20s;

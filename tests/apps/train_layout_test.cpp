@@ -4,6 +4,7 @@
 #include <tandem/error.hpp>
 
 #include "layout.hpp"
+#include "survival.hpp"
 
 namespace tandem::train {
 namespace {
@@ -23,6 +24,22 @@ TEST(layout, default_is_two_islands_of_two_stages) {
   EXPECT_EQ(made.text(), "2 stages x 2 replicas, layers 2+2, nvidia ranks 0-1, amd ranks 2-3");
   EXPECT_EQ(made.pipeline(1), (std::vector<int>{1, 3}));
   EXPECT_EQ(made.replicas_of(1), (std::vector<int>{2, 3}));
+}
+
+TEST(layout, replicas_that_are_left) {
+  const layout before({.ranks = 6}, 4);  // rank = stage * 3 + replica
+  EXPECT_EQ(complete_replicas(before, {0, 1, 2, 3, 4, 5}), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(complete_replicas(before, {0, 1, 2, 3, 5}), (std::vector<int>{0, 2}));
+  EXPECT_EQ(complete_replicas(before, {1, 2, 3, 4}), (std::vector<int>{1}));
+  EXPECT_EQ(complete_replicas(before, {0, 1, 5}), std::vector<int>{});
+  EXPECT_EQ(ranks_of(before, {0, 2}), (std::vector<int>{0, 2, 3, 5}));
+  const layout after = before.with_replicas(2);
+  EXPECT_EQ(after.text(), "2 stages x 2 replicas, layers 2+2, nvidia ranks 0-1, amd ranks 2-3");
+  for (int rank = 0; rank < 4; ++rank) {
+    const int old = ranks_of(before, {0, 2})[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(after.at(rank).stage, before.at(old).stage);
+    EXPECT_EQ(after.at(rank).island, before.at(old).island);
+  }
 }
 
 TEST(layout, every_rank_has_its_coordinates) {

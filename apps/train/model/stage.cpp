@@ -65,6 +65,25 @@ std::size_t basic_stage<Scalar>::activations() const {
 }
 
 template <class Scalar>
+void basic_stage<Scalar>::save(snapshot& into) const {
+  const state& s = *state_;
+  into.values.assign(s.values.data(), s.values.data() + s.values.size());
+  into.first_moments.assign(s.first_moments.data(),
+                            s.first_moments.data() + s.first_moments.size());
+  into.second_moments.assign(s.second_moments.data(),
+                             s.second_moments.data() + s.second_moments.size());
+}
+
+template <class Scalar>
+void basic_stage<Scalar>::restore(const snapshot& from) {
+  state& s = *state_;
+  require_size(from.values.size(), s.values.size(), "snapshot");
+  std::copy(from.values.begin(), from.values.end(), s.values.data());
+  std::copy(from.first_moments.begin(), from.first_moments.end(), s.first_moments.data());
+  std::copy(from.second_moments.begin(), from.second_moments.end(), s.second_moments.data());
+}
+
+template <class Scalar>
 void basic_stage<Scalar>::begin_step(std::int64_t batch_tokens) {
   if (batch_tokens < 1) throw std::invalid_argument("stage: a batch has at least one token");
   state& s = *state_;

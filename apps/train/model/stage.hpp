@@ -109,6 +109,14 @@ class basic_stage {
   /// exact.
   std::vector<double> squared_norms() const;
 
+  /// What a step changes: values and moments.
+  struct snapshot {
+    std::vector<Scalar> values, first_moments, second_moments;
+  };
+  void save(snapshot& into) const;
+  /// @pre `from` was saved by a stage of the same layers.
+  void restore(const snapshot& from);
+
   /// AdamW with the gradients times `clip_scale`. `step` counts from 1.
   void apply(int step, double learning_rate, double clip_scale, const adamw_options& options = {});
 
