@@ -23,8 +23,8 @@ report small_report() {
   report page;
   page.title = "llama <tiny> & \"friends\"";
   page.note = "both islands are processors";
-  page.joint = {{5.5, 4.5, 3.5}, {0.2, 0.1, 0.1}, {0.1, 0.1, 0.1}, 1000};
-  page.reference = {{5.5, 4.5, 3.5}, {0.3, 0.2, 0.2}, {0, 0, 0}, 1000};
+  page.joint = {{5.5, 4.5, 3.5}, {0.2, 0.1, 0.1}, {0.1, 0.1, 0.1}, {1000, 1000, 1000}};
+  page.reference = {{5.5, 4.5, 3.5}, {0.3, 0.2, 0.2}, {0, 0, 0}, {1000, 1000, 1000}};
   page.ranks.push_back({"rank 0",
                         "nvidia",
                         "stage 0",

@@ -27,7 +27,7 @@ TEST(layout, default_is_two_islands_of_two_stages) {
 }
 
 TEST(layout, replicas_that_are_left) {
-  const layout before({.ranks = 6}, 4);  // rank = stage * 3 + replica
+  const layout before({.ranks = 6, .islands = "", .split = ""}, 4);  // rank = stage * 3 + replica
   EXPECT_EQ(complete_replicas(before, {0, 1, 2, 3, 4, 5}), (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(complete_replicas(before, {0, 1, 2, 3, 5}), (std::vector<int>{0, 2}));
   EXPECT_EQ(complete_replicas(before, {1, 2, 3, 4}), (std::vector<int>{1}));

@@ -46,7 +46,7 @@ std::string fault_of(const std::string& html) {
 report page_with(std::vector<rail_record> rails) {
   report page;
   page.title = "t";
-  page.joint = {{5.5, 4.5}, {0.2, 0.2}, {0.1, 0.1}, 1000};
+  page.joint = {{5.5, 4.5}, {0.2, 0.2}, {0.1, 0.1}, {1000, 1000}};
   page.rails = std::move(rails);
   return page;
 }

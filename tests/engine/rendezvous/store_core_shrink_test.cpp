@@ -18,16 +18,16 @@ using std::chrono::milliseconds;
 using tandem::errc;
 using tandem::error;
 
-constexpr store_core::time_point start{milliseconds(1'000'000)};
+constexpr store_core::time_point start_time{milliseconds(1'000'000)};
 
 /// A core of a job of four ranks, served by rank 1: connection 10 + r is rank r.
-store_core make(int min_survivors, int lost_rank) {
+store_core shrinking_core(int min_survivors, int lost_rank) {
   store_core::parameters p;
   p.size = 4;
   p.server_rank = 1;
   p.job = "job+1";
   p.where = "127.0.0.1:29500";
-  p.meet_by = start + p.meet_timeout;
+  p.meet_by = start_time + p.meet_timeout;
   p.min_survivors = min_survivors;
   p.lost_rank = lost_rank;
   return store_core(p);
@@ -38,8 +38,8 @@ store_core::connection_id connection(int rank) {
 }
 
 void join(store_core& core, int rank, int size = 4) {
-  core.opened(connection(rank), "here", start);
-  core.received(connection(rank), hello_request{rank, size, 30'000, 30'000, "job+1"}, start);
+  core.opened(connection(rank), "here", start_time);
+  core.received(connection(rank), hello_request{rank, size, 30'000, 30'000, "job+1"}, start_time);
 }
 
 /// What connection `rank` got of one kind.
@@ -55,7 +55,7 @@ std::optional<Reply> got(const std::vector<store_core::output>& all, int rank) {
 using members = std::vector<int>;
 
 TEST(store_core_shrink, starts_when_all_but_the_lost_one_have_joined) {
-  store_core core = make(1, 0);
+  store_core core = shrinking_core(1, 0);
   for (const int rank : {1, 2}) join(core, rank);
   EXPECT_EQ(core.absent(), members{3});
   EXPECT_FALSE(got<started_reply>(core.take(), 1));
@@ -70,7 +70,7 @@ TEST(store_core_shrink, starts_when_all_but_the_lost_one_have_joined) {
 }
 
 TEST(store_core_shrink, starts_without_ranks_that_are_unreachable) {
-  store_core core = make(1, -1);
+  store_core core = shrinking_core(1, -1);
   for (const int rank : {1, 3}) join(core, rank);
   core.unreachable(0);
   EXPECT_FALSE(got<started_reply>(core.take(), 1));
@@ -85,10 +85,10 @@ TEST(store_core_shrink, starts_without_ranks_that_are_unreachable) {
 
 TEST(store_core_shrink, a_rank_that_joined_and_is_lost_is_left_out) {
   for (const bool leaves : {false, true}) {
-    store_core core = make(1, 0);
+    store_core core = shrinking_core(1, 0);
     for (const int rank : {1, 3}) join(core, rank);
     if (leaves) {
-      core.received(connection(3), leave_request{}, start);
+      core.received(connection(3), leave_request{}, start_time);
     } else {
       core.closed(connection(3));
     }
@@ -101,7 +101,7 @@ TEST(store_core_shrink, a_rank_that_joined_and_is_lost_is_left_out) {
 }
 
 TEST(store_core_shrink, the_last_absent_rank_leaves_while_the_others_wait) {
-  store_core core = make(1, 0);
+  store_core core = shrinking_core(1, 0);
   for (const int rank : {1, 2}) join(core, rank);
   core.unreachable(3);
   ASSERT_TRUE(got<started_reply>(core.take(), 2));
@@ -114,20 +114,20 @@ TEST(store_core_shrink, the_last_absent_rank_leaves_while_the_others_wait) {
 }
 
 TEST(store_core_shrink, a_majority_goes_on_without_silent_ranks) {
-  store_core core = make(1, 0);
+  store_core core = shrinking_core(1, 0);
   for (const int rank : {1, 2}) join(core, rank);
   core.take();
-  core.tick(start + milliseconds(30'000));
+  core.tick(start_time + milliseconds(30'000));
   const auto out = core.take();
   ASSERT_TRUE(got<started_reply>(out, 1));
   EXPECT_EQ(got<started_reply>(out, 1)->members, (members{1, 2}));
 }
 
 TEST(store_core_shrink, half_may_be_the_smaller_side_of_a_cut_network) {
-  store_core core = make(1, -1);
+  store_core core = shrinking_core(1, -1);
   for (const int rank : {1, 2}) join(core, rank);
   core.take();
-  core.tick(start + milliseconds(30'000));
+  core.tick(start_time + milliseconds(30'000));
   const auto out = core.take();
   ASSERT_TRUE(got<notice_reply>(out, 1));
   EXPECT_EQ(got<notice_reply>(out, 1)->reason.code(), errc::rank_missing);
@@ -135,7 +135,7 @@ TEST(store_core_shrink, half_may_be_the_smaller_side_of_a_cut_network) {
 }
 
 TEST(store_core_shrink, too_few_are_left) {
-  store_core core = make(3, 0);
+  store_core core = shrinking_core(3, 0);
   for (const int rank : {1, 2}) join(core, rank);
   core.unreachable(3);
   const auto out = core.take();
@@ -148,7 +148,7 @@ TEST(store_core_shrink, too_few_are_left) {
 }
 
 TEST(store_core_shrink, ranks_that_were_given_up_are_refused) {
-  store_core core = make(1, 0);
+  store_core core = shrinking_core(1, 0);
   expect_log("the others gave up rank 0");
   join(core, 0);
   EXPECT_TRUE(got<refused_reply>(core.take(), 0));
@@ -163,7 +163,7 @@ TEST(store_core_shrink, ranks_that_were_given_up_are_refused) {
 }
 
 TEST(store_core_shrink, ranks_of_another_job_or_size_are_refused) {
-  store_core core = make(1, 0);
+  store_core core = shrinking_core(1, 0);
   expect_log("was started as one of 5 ranks");
   join(core, 2, 5);
   EXPECT_EQ(got<refused_reply>(core.take(), 2)->reason.code(), errc::size_mismatch);
