@@ -22,25 +22,6 @@ asio::awaitable<void> find_address_for_other_hosts(std::shared_ptr<store_client>
   if (!found.front().empty()) client->set_local_address(std::move(found.front()));
 }
 
-tcp::acceptor listen_at(const asio::any_io_executor& executor, const std::string& address) {
-  const std::optional<asio::ip::address> numeric = detail::numeric_address(address);
-  tcp::acceptor made(executor);
-  error_code failed;
-  const tcp::endpoint at(numeric.value_or(asio::ip::address_v4::loopback()), 0);
-  detail::open(made, at.protocol(), failed);
-  if (!failed) made.bind(at, failed);
-  if (!failed) made.listen(asio::socket_base::max_listen_connections, failed);
-  if (!failed) made.native_non_blocking(true, failed);
-  if (!failed) return made;
-  if (detail::is_exhausted(failed, detail::resource::descriptor)) {
-    throw detail::exhausted(failed.value(), detail::resource::descriptor,
-                            "cannot listen for the ranks that survive a loss");
-  }
-  throw error(errc::bad_input,
-              fmt::format("cannot listen at {} for the ranks that survive a loss: {}", address,
-                          failed.message()));
-}
-
 std::string key_of(int rank) {
   return fmt::format("meeting point/{}", rank);
 }
@@ -49,7 +30,9 @@ asio::awaitable<meeting_points> exchange_meeting_points(std::shared_ptr<store_cl
                                                         settings options) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const launch_info who = client->who();
-  meeting_points result{listen_at(executor, client->local_address()), {}};
+  const std::optional<asio::ip::address> here = detail::numeric_address(client->local_address());
+  meeting_points result{
+      listen_for_survivors(executor, here.value_or(asio::ip::address_v4::loopback())), {}};
   const std::uint16_t port = result.own.local_endpoint().port();
   co_await store_client::set(client, key_of(who.rank),
                              fmt::format("{} {}", port, client->local_address()));
@@ -86,6 +69,25 @@ asio::awaitable<meeting_points> exchange_meeting_points(std::shared_ptr<store_cl
 
 }  // namespace
 
+tcp::acceptor listen_for_survivors(const asio::any_io_executor& executor,
+                                   const asio::ip::address& address) {
+  tcp::acceptor made(executor);
+  error_code failed;
+  const tcp::endpoint at(address, 0);
+  detail::open(made, at.protocol(), failed);
+  if (!failed) made.bind(at, failed);
+  if (!failed) made.listen(asio::socket_base::max_listen_connections, failed);
+  if (!failed) made.native_non_blocking(true, failed);
+  if (!failed) return made;
+  if (detail::is_exhausted(failed, detail::resource::descriptor)) {
+    throw detail::exhausted(failed.value(), detail::resource::descriptor,
+                            "cannot listen for the ranks that survive a loss");
+  }
+  throw error(errc::bad_input,
+              fmt::format("cannot listen at {} for the ranks that survive a loss: {}",
+                          address.to_string(), failed.message()));
+}
+
 std::string incarnation::name() const {
   return number == 0 ? job : fmt::format("{}+{}", job, number);
 }
@@ -109,6 +111,15 @@ asio::awaitable<void> joined_store::complete(std::shared_ptr<joined_store> self)
   if (self->options_.min_survivors == 0) co_return;
   meeting_points found = co_await exchange_meeting_points(self->client_, self->options_);
   self->meeting_points_ = std::move(found);
+}
+
+void joined_store::meet_next_at(meeting_points where, const std::vector<tcp::endpoint>& before) {
+  const std::vector<int>& ranks = client_->previous_ranks();
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const auto port = static_cast<std::uint16_t>(client_->meeting_ports()[i]);
+    where.all.emplace_back(before.at(static_cast<std::size_t>(ranks[i])).address(), port);
+  }
+  meeting_points_ = std::move(where);
 }
 
 asio::awaitable<void> joined_store::set(std::string key, std::string value) {

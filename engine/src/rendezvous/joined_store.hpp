@@ -24,6 +24,11 @@ struct meeting_points {
   std::vector<tcp::endpoint> all;  ///< by rank
 };
 
+/// Listens for such connections at an address of this host. @par Errors `limit_exceeded`,
+/// `bad_input`.
+tcp::acceptor listen_for_survivors(const asio::any_io_executor& executor,
+                                   const asio::ip::address& address);
+
 /// The job as it was started: its incarnations are named after it.
 struct incarnation {
   std::string job;  ///< the first one's name
@@ -54,6 +59,8 @@ class joined_store final : public store {
   void leave() noexcept override;
   asio::awaitable<std::shared_ptr<store>> shrink() override;
 
+  /// Of a shrunk job: where to meet next, at the addresses where the ranks met before.
+  void meet_next_at(meeting_points where, const std::vector<tcp::endpoint>& before);
   /// Once all have joined: the address to publish and, if the job may be shrunk, where to meet
   /// then.
   static asio::awaitable<void> complete(std::shared_ptr<joined_store> self);

@@ -76,8 +76,12 @@ asio::awaitable<bool> store_client::handshake(pointer self, tcp::socket socket, 
   }
   self->connection_ = std::make_shared<store_connection>(std::move(socket), 0, std::move(session));
   const time_point meet_by = self->started_ + self->options_.meet_timeout;
-  const hello_request hello{self->who_.rank, self->who_.size, wire_ms(self->options_.meet_timeout),
-                            wire_ms(meet_by - std::chrono::steady_clock::now()), self->who_.job};
+  const hello_request hello{self->who_.rank,
+                            self->who_.size,
+                            wire_ms(self->options_.meet_timeout),
+                            wire_ms(meet_by - std::chrono::steady_clock::now()),
+                            self->who_.job,
+                            self->meeting_port_};
   self->connection_->send(encode_opening() + encode(store_request(hello)));
   self->connection_->start(self);
   self->changed_.expires_at(until);
@@ -103,8 +107,9 @@ asio::awaitable<void> store_client::wait_for_all(pointer self, time_point until)
     co_await self->changed_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
     if (!ignored) break;
   }
-  if (self->failure_) throw *self->failure_;
+  // Also if a rank is lost already: `on_lost` tells.
   if (self->stage_ == stage::running) co_return;
+  if (self->failure_) throw *self->failure_;
   const error late(
       errc::timed_out,
       fmt::format("rank 0 at {} accepted this rank and then stopped responding", self->where_),
@@ -168,7 +173,7 @@ void store_client::on(store_reply reply) {
     if (stage_ == stage::waiting) {
       stage_ = stage::running;
       data_key_ = secret(std::string_view(started->data_key));
-      take_members(std::move(started->members));
+      take_members(*started);
     }
     wipe(std::as_writable_bytes(std::span(started->data_key)));
     changed_.cancel();
@@ -184,17 +189,19 @@ void store_client::on(store_reply reply) {
 }
 
 /// Of a shrunk job: this rank's number in it.
-void store_client::take_members(std::vector<int> members) {
+void store_client::take_members(const started_reply& started) {
+  const std::vector<int>& members = started.members;
   if (members.empty()) return;
   const auto at = std::find(members.begin(), members.end(), who_.rank);
-  if (at == members.end()) {
+  if (at == members.end() || started.ports.size() != members.size()) {
     closed(with_rank(error(errc::protocol_violation, "the shrunk job does not contain this rank")));
     return;
   }
   who_.rank = static_cast<int>(at - members.begin());
   who_.size = static_cast<int>(members.size());
   who_.serves_store = who_.is_server() && who_.rank == 0;
-  previous_ranks_ = std::move(members);
+  previous_ranks_ = members;
+  meeting_ports_ = started.ports;
 }
 
 void store_client::answer(std::uint64_t id, store_reply reply) {

@@ -54,6 +54,9 @@ class store_client final : public store_connection::observer,
   const secret& data_key() const noexcept { return data_key_; }
   /// Of a shrunk job: the ranks before, in the order of the new ones.
   const std::vector<int>& previous_ranks() const noexcept { return previous_ranks_; }
+  const std::vector<int>& meeting_ports() const noexcept { return meeting_ports_; }
+  /// Of a shrunk job, before the handshake: where this rank listens for the next one.
+  void set_meeting_port(std::uint16_t port) { meeting_port_ = port; }
   /// Why the job has failed; empty while it has not.
   const std::optional<error>& job_failure() const noexcept { return job_failure_; }
   /// The others have given up this rank.
@@ -83,7 +86,7 @@ class store_client final : public store_connection::observer,
   void on(store_reply reply);
   void check_stream();
   void answer(std::uint64_t id, store_reply reply);
-  void take_members(std::vector<int> members);
+  void take_members(const started_reply& started);
   void wake_all();
   void closed(const error& why);
   void lost(const error& reason);
@@ -109,7 +112,8 @@ class store_client final : public store_connection::observer,
   std::optional<error> failure_;  ///< of every request from now on
   std::optional<error> cause_;    ///< for a handler that is not set yet
   std::optional<error> job_failure_;
-  std::vector<int> previous_ranks_;
+  std::vector<int> previous_ranks_, meeting_ports_;
+  std::uint16_t meeting_port_ = 0;
   bool given_up_ = false;
   store::lost_handler lost_handler_;
   bool rank_0_leaving_ = false;

@@ -204,7 +204,8 @@ void store_core::admit_rank(connection_id from, const hello_request& hello, time
   client& who = clients_[from];
   identifying_.erase({who.identify_by, from});
   who.rank = hello.rank;
-  rank_slots_[static_cast<std::size_t>(hello.rank)] = {presence::connected, from};
+  rank_slots_[static_cast<std::size_t>(hello.rank)] = {presence::connected, from,
+                                                       hello.meeting_port};
   send(from, accepted_reply{});
   // The earliest deadline of any rank holds for all, so that all end with the same error.
   const time_point by = now + std::chrono::milliseconds(hello.left_ms);
@@ -288,28 +289,30 @@ void store_core::start() {
                     "restart the job, or let fewer ranks go on (TANDEM_MIN_SURVIVORS)"));
     return;
   }
-  std::vector<int> members;
-  if (shrinks()) members = renumber();
+  started_reply started;
+  if (shrinks()) started = renumber();
+  started.data_key = std::string(parameters_.data_key.text());
   phase_ = phase::running;
-  send_to_all(started_reply{std::string(parameters_.data_key.text()), std::move(members)});
+  send_to_all(std::move(started));
 }
 
-/// Gives the ranks that joined consecutive numbers; returns their numbers before.
-std::vector<int> store_core::renumber() {
-  std::vector<int> members;
+/// Gives the ranks that joined consecutive numbers; returns what they have to know of each other.
+started_reply store_core::renumber() {
+  started_reply result;
   std::vector<rank_slot> slots;
   for (int rank = 0; rank < parameters_.size; ++rank) {
     const rank_slot& slot = rank_slots_[static_cast<std::size_t>(rank)];
     if (slot.state != presence::connected) continue;
-    const int now = static_cast<int>(members.size());
+    const int now = static_cast<int>(slots.size());
     clients_[slot.by].rank = now;
     if (rank == parameters_.server_rank) parameters_.server_rank = now;
     slots.push_back(slot);
-    members.push_back(rank);
+    result.members.push_back(rank);
+    result.ports.push_back(slot.meeting_port);
   }
   rank_slots_ = std::move(slots);
-  parameters_.size = static_cast<int>(members.size());
-  return members;
+  parameters_.size = static_cast<int>(rank_slots_.size());
+  return result;
 }
 
 void store_core::fail(const error& cause) {

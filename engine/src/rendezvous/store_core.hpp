@@ -111,6 +111,7 @@ class store_core {
   struct rank_slot {
     presence state = presence::absent;
     connection_id by = 0;
+    std::uint16_t meeting_port = 0;
   };
   struct client {
     std::string address;
@@ -133,7 +134,7 @@ class store_core {
   bool is_left_out(int rank) const;
   void start_if_complete();
   void start();
-  std::vector<int> renumber();
+  started_reply renumber();
   void send_replies();
   void send(connection_id to, store_reply message, bool close = false);
 

@@ -190,7 +190,13 @@ std::string encode(const store_request& request) {
   const overloaded cases{
       [](const hello_request& r) {
         writer to(kind::hello);
-        return to.put(r.rank).put(r.size).put(r.limit_ms).put(r.left_ms).put(r.job).take();
+        return to.put(r.rank)
+            .put(r.size)
+            .put(r.limit_ms)
+            .put(r.left_ms)
+            .put(r.job)
+            .put(r.meeting_port)
+            .take();
       },
       [](const set_request& r) {
         return writer(kind::set).put(r.id).put(r.key).put(r.value).take();
@@ -211,7 +217,7 @@ std::string encode(const store_reply& reply) {
       [](const accepted_reply&) { return writer(kind::accepted).take(); },
       [](const refused_reply& r) { return writer(kind::refused).put(r.reason).take(); },
       [](const started_reply& r) {
-        return writer(kind::started).put(r.data_key).put(r.members).take();
+        return writer(kind::started).put(r.data_key).put(r.members).put(r.ports).take();
       },
       [](const done_reply& r) { return writer(kind::done).put(r.id).take(); },
       [](const values_reply& r) { return writer(kind::values).put(r.id).put(r.values).take(); },
@@ -228,9 +234,12 @@ std::optional<store_request> decode_request(std::string_view body) {
   std::optional<store_request> request;
   switch (static_cast<kind>(from.number<std::uint8_t>())) {
     case kind::hello:
-      request =
-          hello_request{from.number<std::int32_t>(), from.number<std::int32_t>(),
-                        from.number<std::uint32_t>(), from.number<std::uint32_t>(), from.text()};
+      request = hello_request{from.number<std::int32_t>(),
+                              from.number<std::int32_t>(),
+                              from.number<std::uint32_t>(),
+                              from.number<std::uint32_t>(),
+                              from.text(),
+                              from.number<std::uint16_t>()};
       break;
     case kind::set:
       request = set_request{from.number<std::uint64_t>(), from.text(), from.text()};
@@ -266,7 +275,7 @@ std::optional<store_reply> decode_reply(std::string_view body) {
       reply = refused_reply{from.reason()};
       break;
     case kind::started:
-      reply = started_reply{from.text(), from.numbers()};
+      reply = started_reply{from.text(), from.numbers(), from.numbers()};
       break;
     case kind::done:
       reply = done_reply{from.number<std::uint64_t>()};

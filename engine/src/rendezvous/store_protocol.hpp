@@ -31,7 +31,8 @@ namespace tandem::rendezvous {
 ///   client to server                     | server to client
 ///   1 hello   i32 rank, i32 size,        | 64 accepted
 ///             u32 limit_ms, u32 left_ms, | 65 refused   error
-///             text job                   | 66 started   text data_key, list of i32 rank
+///             text job, u16 port         | 66 started   text data_key, list of i32 rank,
+///                                        |              list of i32 port
 ///   2 set     u64 id, text key,          | 67 done      u64 id
 ///             text value                 | 68 values    u64 id, list of text
 ///   3 get     u64 id, u32 limit_ms,      | 69 number    u64 id, i64 value
@@ -59,6 +60,7 @@ struct hello_request {
   std::uint32_t limit_ms = 0;  ///< timeout of this rank for joining the job
   std::uint32_t left_ms = 0;   ///< what is left of it
   std::string job;
+  std::uint16_t meeting_port = 0;  ///< in a shrunk job: where this rank listens for the next one
 };
 struct set_request {
   std::uint64_t id = 0;
@@ -89,6 +91,7 @@ struct refused_reply {     ///< the hello is refused; the server closes
 struct started_reply {       ///< all ranks have joined
   std::string data_key;      ///< authenticates data connections; empty without trust
   std::vector<int> members;  ///< of a shrunk job: their ranks before, in the order of the new ones
+  std::vector<int> ports;    ///< their meeting ports
 };
 struct done_reply {
   std::uint64_t id = 0;

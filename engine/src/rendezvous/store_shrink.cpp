@@ -91,8 +91,8 @@ asio::awaitable<void> wait_for_others(const shrinking_job& from, int serving,
 
 /// Null: that rank is gone.
 asio::awaitable<std::shared_ptr<joined_store>> join_at(
-    const shrinking_job& from, int serving, std::shared_ptr<const trust::credentials> trust,
-    time_point until) {
+    const shrinking_job& from, std::uint16_t port, int serving,
+    std::shared_ptr<const trust::credentials> trust, time_point until) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const tcp::endpoint where = from.where.all[static_cast<std::size_t>(serving)];
   tcp::socket socket(executor);
@@ -104,6 +104,7 @@ asio::awaitable<std::shared_ptr<joined_store>> join_at(
     co_return nullptr;
   }
   auto client = std::make_shared<store_client>(executor, at(from, serving), from.options, trust);
+  client->set_meeting_port(port);
   auto joined = std::make_shared<joined_store>(client, nullptr, from.options, from.next);
   const bool accepted = co_await store_client::handshake(client, std::move(socket), until);
   if (!accepted && std::chrono::steady_clock::now() < until) co_return nullptr;
@@ -118,7 +119,8 @@ asio::awaitable<std::shared_ptr<joined_store>> join_at(
 }
 
 asio::awaitable<std::shared_ptr<joined_store>> serve(
-    shrinking_job& from, std::shared_ptr<const trust::credentials> trust, time_point until) {
+    shrinking_job& from, std::uint16_t port, std::shared_ptr<const trust::credentials> trust,
+    time_point until) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const launch_info who = at(from, from.before.rank);
   store_core::parameters parameters;
@@ -133,6 +135,7 @@ asio::awaitable<std::shared_ptr<joined_store>> serve(
   if (trust) parameters.data_key = make_data_key();
   auto server = store_server::serve(std::move(from.where.own), std::move(parameters), trust);
   auto client = std::make_shared<store_client>(executor, who, from.options, trust);
+  client->set_meeting_port(port);
   auto joined = std::make_shared<joined_store>(client, server, from.options, from.next);
   tcp::socket socket(executor);
   detail::connect_tries tries;
@@ -158,12 +161,19 @@ asio::awaitable<std::shared_ptr<store>> meet_again(shrinking_job from) {
   launch_info next = from.before;
   next.job = from.next.name();
   const std::shared_ptr<const trust::credentials> trust = load_credentials(next, from.options);
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  // The addresses stay as they are, so that the meeting itself can distribute the next ports: had
+  // the ranks to ask for them afterwards, a loss meanwhile could not be survived.
+  const std::vector<tcp::endpoint>& before = from.where.all;
+  const auto own = static_cast<std::size_t>(from.before.rank);
+  meeting_points next_points{listen_for_survivors(executor, before[own].address()), {}};
+  const std::uint16_t port = next_points.own.local_endpoint().port();
   std::shared_ptr<joined_store> joined;
   for (int rank = 0; rank < from.before.rank && !joined; ++rank) {
-    if (rank != from.lost_rank) joined = co_await join_at(from, rank, trust, until);
+    if (rank != from.lost_rank) joined = co_await join_at(from, port, rank, trust, until);
   }
-  if (!joined) joined = co_await serve(from, trust, until);
-  co_await joined_store::complete(joined);
+  if (!joined) joined = co_await serve(from, port, trust, until);
+  joined->meet_next_at(std::move(next_points), before);
   log(log_level::info, "rendezvous",
       fmt::format("rank {} of {} is rank {} of the {} that are left", from.before.rank,
                   from.before.size, joined->who().rank, joined->who().size));
