@@ -16,7 +16,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
 #include <tandem/detail/descriptor_budget.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/error.hpp>
@@ -41,17 +40,6 @@ constexpr std::chrono::milliseconds failure_window{500};
 constexpr std::chrono::seconds cleanup_timeout{8};
 /// After a stop signal: time for a reader of our output that does not read.
 constexpr std::chrono::seconds reader_timeout{1};
-
-/// A free loopback port, reserved for rank 0 by a socket that is bound but does not listen: the
-/// kernel assigns the port to no other process, and a listener with SO_REUSEADDR can still bind it.
-std::uint16_t reserve_port(asio::ip::tcp::socket& holder) {
-  using asio::ip::tcp;
-  holder.open(tcp::v4());
-  ::fcntl(holder.native_handle(), F_SETFD, FD_CLOEXEC);
-  holder.set_option(tcp::socket::reuse_address(true));
-  holder.bind(tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  return holder.local_endpoint().port();
-}
 
 struct process {
   pid_t id = -1;
@@ -247,13 +235,12 @@ void job::rank_ended(std::size_t rank, int wait_status) {
   asio::co_spawn(loop_, supervise(), asio::detached);
 }
 
-/// The job may go on without this rank: says so.
+/// Says so.
 bool job::others_go_on(std::size_t rank, int wait_status) {
   const int left = plan_.ranks - lost_ - 1;
   if (plan_.min_survivors == 0 || left < plan_.min_survivors || !failures_.empty()) return false;
   ++lost_;
-  std::string text = fmt::format("{}: rank {}: {}; {} rank{} of {} may go on\n", plan_.name, rank,
-                                 exit_text(wait_status), left, left == 1 ? "" : "s", plan_.ranks);
+  std::string text = plan_.name + ": " + loss_text(rank, wait_status, left, plan_.ranks);
   asio::co_spawn(loop_, output_.print(plan_.error_output, std::move(text)), asio::detached);
   return true;
 }
@@ -400,12 +387,6 @@ int launch_local(const launch_plan& plan) {
   if (plan.command.empty()) throw error(errc::bad_input, "no command to start");
   job one(plan);
   return one.run();
-}
-
-std::vector<std::string> self_command(std::span<const std::string> args) {
-  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string()};
-  command.insert(command.end(), args.begin(), args.end());
-  return command;
 }
 
 }  // namespace tandem::launcher

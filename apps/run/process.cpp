@@ -46,6 +46,11 @@ std::string exit_text(int wait_status) {
   return "killed by " + signal_text(WTERMSIG(wait_status));
 }
 
+std::string loss_text(std::size_t rank, int wait_status, int left, int ranks) {
+  return fmt::format("rank {}: {}; {} rank{} of {} may go on\n", rank, exit_text(wait_status), left,
+                     left == 1 ? "" : "s", ranks);
+}
+
 std::string killed_text(std::span<const std::size_t> ranks, bool rest) {
   constexpr std::size_t max_named = 8;
   if (ranks.empty()) {

@@ -36,6 +36,8 @@ struct rank_exit {
 int exit_status(int wait_status) noexcept;
 /// "exit status 3", "killed by signal 9 (Killed)".
 std::string exit_text(int wait_status);
+/// "rank 1: killed by signal 9 (Killed); 3 ranks of 4 may go on", a line.
+std::string loss_text(std::size_t rank, int wait_status, int left, int ranks);
 /// "signal 9 (Killed)".
 std::string signal_text(int number);
 /// "; rank 1 did not end in time and had to be killed"; empty if none had to be. @param rest  the

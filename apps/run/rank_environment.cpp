@@ -1,5 +1,6 @@
 #include "rank_environment.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -70,6 +71,15 @@ std::vector<std::string> rank_environment(const launch_plan& plan, int rank,
   std::vector<std::string> texts;
   for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
   return texts;
+}
+
+std::uint16_t reserve_port(boost::asio::ip::tcp::socket& holder) {
+  using boost::asio::ip::tcp;
+  holder.open(tcp::v4());
+  ::fcntl(holder.native_handle(), F_SETFD, FD_CLOEXEC);
+  holder.set_option(tcp::socket::reuse_address(true));
+  holder.bind(tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0));
+  return holder.local_endpoint().port();
 }
 
 }  // namespace tandem::launcher

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -32,5 +33,9 @@ std::vector<std::string> nccl_libraries();
 /// theirs by DT_RPATH, which precedes LD_LIBRARY_PATH.
 void add_nccl(std::vector<std::pair<std::string, std::string>>& environment,
               const std::vector<std::string>& libraries);
+
+/// A free loopback port, reserved for rank 0 by a socket that is bound but does not listen: the
+/// kernel assigns the port to no other process, and a listener with SO_REUSEADDR can still bind it.
+std::uint16_t reserve_port(boost::asio::ip::tcp::socket& holder);
 
 }  // namespace tandem::launcher

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <tandem/error.hpp>
 
 #include "cli/command_line.hpp"
@@ -11,6 +12,12 @@
 #include "rank_environment.hpp"
 
 namespace tandem::launcher {
+
+std::vector<std::string> self_command(std::span<const std::string> args) {
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string()};
+  command.insert(command.end(), args.begin(), args.end());
+  return command;
+}
 
 int run_main(std::span<const std::string> args) {
   launch_plan plan;

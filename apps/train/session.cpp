@@ -20,7 +20,6 @@
 #include "cli/job_fabric.hpp"
 #include "progress.hpp"
 #include "rail_log.hpp"
-#include "survival.hpp"
 #include "trainer.hpp"
 
 namespace tandem::train {

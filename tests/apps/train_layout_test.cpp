@@ -4,7 +4,6 @@
 #include <tandem/error.hpp>
 
 #include "layout.hpp"
-#include "survival.hpp"
 
 namespace tandem::train {
 namespace {

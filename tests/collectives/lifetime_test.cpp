@@ -18,6 +18,10 @@ asio::awaitable<void> as_void(asio::awaitable<std::size_t> of) {
   co_await std::move(of);
 }
 
+asio::awaitable<void> as_void_of(asio::awaitable<received_message> of) {
+  co_await std::move(of);
+}
+
 struct one_call {
   const char* name;
   call_on make;
@@ -42,6 +46,8 @@ const one_call calls[] = {
        return as_void(on.sendrecv(1, all.part(0, 8), 1, all.part(8, 8)));
      },
      false},
+    {"probe", [](communicator& on) { return as_void(on.probe(1)); }, false},
+    {"recv_any", [](communicator& on) { return as_void_of(on.recv_any(memory())); }, false},
     {"barrier", [](communicator& on) { return barrier(on); }, true},
     {"broadcast", [](communicator& on) { return broadcast(on, memory(), 1); }, true},
     {"all_reduce",

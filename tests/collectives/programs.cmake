@@ -2,6 +2,7 @@
 tandem_test(collective_tests
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
   SOURCES
+    collectives/any_source_test.cpp
     collectives/board_test.cpp
     collectives/collectives_test.cpp
     collectives/descriptors_test.cpp

@@ -7,15 +7,9 @@
 #include <utility>
 
 namespace tandem::protocol {
-
 void inbox::post(operation& op) {
   flow_state* flow = flows_.find_or_add(op.flow, limits_.max_flows);
-  if (flow == nullptr) {
-    completions_.finish(
-        op, errc::limit_exceeded,
-        fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
-    return;
-  }
+  if (flow == nullptr) return exceeds_flows(op);
   op.move_to(operation::phase::queued);
   unexpected_message* const first = flow->unexpected.front();
   if (first == nullptr) {
@@ -41,6 +35,27 @@ void inbox::post(operation& op) {
   deliver(op, *first);
   credits_.consume(flow->credits, first->header);
   flow->unexpected.pop_front();
+}
+
+void inbox::probe(operation& op) {
+  flow_state* const flow = flows_.find_or_add(op.flow, limits_.max_flows);
+  if (flow == nullptr) return exceeds_flows(op);
+  op.move_to(operation::phase::queued);
+  if (const unexpected_message* const first = flow->unexpected.front()) {
+    const frame& f = first->header;
+    const bool is_announced = f.type == frame_type::announce;
+    pending_probes::complete(op, is_announced ? f.offset : f.payload_bytes, completions_);
+  } else if (closed_) {
+    completions_.finish(op, closed_);
+  } else {
+    probes_.add(op);
+  }
+}
+
+void inbox::exceeds_flows(operation& op) {
+  completions_.finish(
+      op, errc::limit_exceeded,
+      fmt::format("flow {} exceeds the limit max-flows {}", op.flow, limits_.max_flows));
 }
 
 void inbox::deliver(operation& op, unexpected_message& from) {
@@ -109,6 +124,7 @@ void inbox::accept(operation& op, flow_state& flow, incoming_message& message) {
 
 void inbox::cancel(operation& op, error_code reason, std::string detail) {
   if (op.at == operation::phase::done) return;
+  if (op.what == operation::kind::probe) return completions_.finish(op, reason, std::move(detail));
   payloads_.discard_rest(op);
   if (op.at == operation::phase::moving) {
     if (incoming_message* message = messages_.find(op.tag);
@@ -148,6 +164,7 @@ bool inbox::on_announce(const frame& f, std::string& why) {
     return true;
   }
   flow->unexpected.push_announcement(f);
+  probes_.message_came(f.flow, f.offset, completions_);
   return true;
 }
 
@@ -218,6 +235,7 @@ bool inbox::begin_eager(const frame& f, incoming_payload& where, std::string& wh
     where.target = entry.data.get();
     unexpected_bytes_ += f.payload_bytes;
     unexpected_peak_ = std::max(unexpected_peak_, unexpected_bytes_);
+    probes_.message_came(f.flow, f.payload_bytes, completions_);
     return true;
   }
   if (op->signature != f.signature) {
@@ -291,6 +309,7 @@ void inbox::peer_closed(error_code reason) {
 
 operation* inbox::any() noexcept {
   if (!filling_.empty()) return filling_.front();
+  if (operation* const probe = probes_.any()) return probe;
   for (auto& [id, flow] : flows_) {
     if (!flow.posted.empty()) return flow.posted.front();
   }

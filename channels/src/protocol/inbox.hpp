@@ -5,6 +5,7 @@
 #include "protocol/incoming_messages.hpp"
 #include "protocol/operation_list.hpp"
 #include "protocol/outbox.hpp"
+#include "protocol/pending_probes.hpp"
 #include "protocol/remote_write_grants.hpp"
 #include "protocol/reply_queue.hpp"
 #include "protocol/unexpected_queue.hpp"
@@ -32,6 +33,8 @@ class inbox {
   void set_remote_write_grants(remote_write_grants* who) noexcept { grants_.set_issuer(who); }
 
   void post(operation& op);
+  /// Completes when there is a message that no posted receive takes; leaves it.
+  void probe(operation& op);
   /// A view that the peer may write to stays pinned until the peer confirms that it has stopped.
   void cancel(operation& op, error_code reason, std::string detail = {});
 
@@ -78,6 +81,7 @@ class inbox {
   template <class Visitor>
   void for_each(Visitor visit) {
     filling_.for_each(visit);
+    probes_.for_each(visit);
     for (auto& [id, flow] : flows_) flow.posted.for_each(visit);
   }
 
@@ -97,6 +101,7 @@ class inbox {
   bool begin_data(const frame& f, incoming_payload& where, std::string& why);
   void end_eager(incoming_payload& where);
   void deliver(operation& op, unexpected_message& from);
+  void exceeds_flows(operation& op);
   void truncated(operation& op, std::uint64_t message_bytes);
   void mismatched(operation& op, const call_signature& signature);
 
@@ -106,6 +111,7 @@ class inbox {
   flow_table<flow_state> flows_;
   eager_credits credits_;
   operation_list filling_;  // receives of accepted or arriving messages
+  pending_probes probes_;
   incoming_messages messages_;
   open_payloads payloads_;
   reply_queue replies_;

@@ -22,6 +22,7 @@ operation::time_point coarse_now() noexcept {
 }
 
 std::string phase_of(const operation& op) {
+  if (op.what == operation::kind::probe) return "probe: waiting for a message";
   if (op.what == operation::kind::recv) {
     return op.at == operation::phase::moving || op.at == operation::phase::done
                ? "recv: message arriving"
@@ -93,7 +94,9 @@ void session::start(operation& op) {
     finish(op, failed_->code(), {});
     return;
   }
-  if (op.what == operation::kind::recv) {
+  if (op.what == operation::kind::probe) {
+    inbox_.probe(op);
+  } else if (op.what == operation::kind::recv) {
     inbox_.post(op);
   } else if (peer_closed_) {
     finish(op, errc::peer_closed, {});
@@ -119,7 +122,7 @@ bool session::try_send_eager(operation& op, frame& header) {
 void session::cancel(operation& op) {
   if (op.at == operation::phase::done || op.at == operation::phase::idle) return;
   const error_code aborted = asio::error::operation_aborted;
-  if (op.what == operation::kind::recv) {
+  if (op.what != operation::kind::send) {
     inbox_.cancel(op, aborted);
   } else {
     outbox_.cancel(op, aborted);
@@ -249,7 +252,7 @@ session::deadlines session::expire(operation::time_point now) {
   inbox_.for_each(collect);
   deadlines found;
   for (operation* op : late) {
-    if (op->what == operation::kind::recv) {
+    if (op->what != operation::kind::send) {
       inbox_.cancel(*op, errc::timed_out);
     } else {
       outbox_.cancel(*op, errc::timed_out);
@@ -277,9 +280,17 @@ operation* session::pop_any() noexcept {
 void session::finish(operation& op, error_code result, std::string detail) {
   operation_list::unlink(op);
   if (!result) {
-    const bool is_send = op.what == operation::kind::send;
-    ++(is_send ? stats_.messages_sent : stats_.messages_received);
-    if (is_send) stats_.bytes_sent += op.bytes;
+    switch (op.what) {
+      case operation::kind::send:
+        ++stats_.messages_sent;
+        stats_.bytes_sent += op.bytes;
+        break;
+      case operation::kind::recv:
+        ++stats_.messages_received;
+        break;
+      case operation::kind::probe:
+        break;
+    }
     op.result = result;
   } else {
     set_failure(op, result, std::move(detail));

@@ -41,6 +41,12 @@ struct backend_description {
   std::string text;
 };
 
+/// A message that was received from any rank.
+struct received_message {
+  int from = -1;          ///< its rank in the group
+  std::size_t bytes = 0;  ///< its length
+};
+
 /// A group of ranks of one job that communicate: the whole job, a pipeline, the replicas of a
 /// stage.
 ///
@@ -119,6 +125,17 @@ class communicator {
   /// Receives the next message with that tag and returns its length in bytes, which may be less
   /// than the view's.
   asio::awaitable<std::size_t> recv(int from, mutable_view into, std::uint16_t tag = 0);
+  /// Waits for a message with that tag, and returns its length in bytes; the next receive takes it.
+  asio::awaitable<std::size_t> probe(int from, std::uint16_t tag = 0);
+  /// Receives a message with that tag from whichever rank sends one, so that a server with many
+  /// clients is one loop. Ranks that send are served in turn; the messages of each arrive in order.
+  /// One call at a time for a tag, and no other receive with it: they would take each other's
+  /// messages. Works on ranks that leave in order while others stay.
+  /// @par Cost  Connects to all ranks first. Each call probes every rank, in one allocation.
+  /// @par Errors  Those of `recv`; `errc::peer_closed` once all other ranks have left;
+  ///   `errc::bad_input` where there is no other rank.
+  /// @par Cancellation  As for `recv`; a message is not taken by a call that is cancelled in time.
+  asio::awaitable<received_message> recv_any(mutable_view into, std::uint16_t tag = 0);
   /// Sends and receives at once, so that ranks that exchange messages cannot deadlock. Completes
   /// when both operations have, even if one fails; then throws its error.
   asio::awaitable<std::size_t> sendrecv(int to, const_view message, int from, mutable_view into,

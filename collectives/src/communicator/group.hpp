@@ -66,6 +66,9 @@ class group : public std::enable_shared_from_this<group> {
   facts facts_from(const group& parent) const;
   /// Its ranks by host.
   levels& hosts();
+  /// The rank that the next receive from any probes first: each in turn.
+  int first_probed() const noexcept { return first_probed_; }
+  void set_first_probed(int rank) noexcept { first_probed_ = rank; }
   /// The board for short calls; null if there is none. The same on all ranks.
   board* shared_board() const noexcept { return board_.get(); }
   /// @pre all ranks have one, and no call is in progress.
@@ -184,6 +187,7 @@ class group : public std::enable_shared_from_this<group> {
   std::uint64_t turn_of_ = 0;      // the ticket whose turn it is
   async_condition turn_;
   bool pipeline_open_ = false;
+  int first_probed_ = 0;  ///< by the next `recv_any`
   open_message* messages_ = nullptr;
   bool is_closed_ = false;
   std::shared_ptr<const checked_pipeline> last_pipeline_;

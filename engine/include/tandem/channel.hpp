@@ -30,9 +30,9 @@ struct call_signature {
   friend bool operator==(const call_signature&, const call_signature&) = default;
 };
 
-/// One send or receive, without coroutines: the caller owns the object, starts it on a channel and
-/// gets a completion callback. `channel::send` and `recv` are built on it; so can callback APIs and
-/// bindings of other languages be.
+/// One send, receive or probe, without coroutines: the caller owns the object, starts it on a
+/// channel and gets a completion callback. `channel::send` and `recv` are built on it; so can
+/// callback APIs and bindings of other languages be.
 ///
 /// The object and its view must not move from `channel::start` until completion; the channel links
 /// it into intrusive lists and allocates nothing for it.
@@ -48,8 +48,8 @@ struct operation {
     next->previous = previous;
   }
 
-  /// The direction.
-  enum class kind : std::uint8_t { send, recv };
+  /// A probe waits for a message as a receive does and leaves it there; it has no view.
+  enum class kind : std::uint8_t { send, recv, probe };
   /// Progress of the operation; appears in an error's context.
   enum class phase : std::uint8_t { idle, queued, announced, moving, done };
   using time_point = std::chrono::steady_clock::time_point;
@@ -79,9 +79,9 @@ struct operation {
   // The result, valid at completion.
   error_code result;
   std::shared_ptr<const error> failure;  ///< set with `result`: context and advice
-  std::size_t bytes = 0;                 ///< transferred; for a receive: the message length
-  std::size_t total_bytes = 0;           ///< of the message, if known
-  call_signature peer_signature;         ///< with `errc::call_mismatch`
+  std::size_t bytes = 0;          ///< transferred; for a receive and a probe: the message length
+  std::size_t total_bytes = 0;    ///< of the message, if known
+  call_signature peer_signature;  ///< with `errc::call_mismatch`
 
   /// Called exactly once, on the channel's executor, never from inside `start`. Must not throw: the
   /// channel is in an intermediate state and can only be destroyed after an exception. Not
@@ -175,6 +175,10 @@ class channel {
   /// `errc::message_truncated` if it is longer than the view: nothing is written and the message is
   /// dropped.
   asio::awaitable<std::size_t> recv(flow_id flow, mutable_view into);
+
+  /// Waits for a message of the flow that no posted receive will take, and returns its length in
+  /// bytes; the next receive takes it. It may still be arriving. As MPI_Probe.
+  asio::awaitable<std::size_t> probe(flow_id flow);
 
   /// Closes the local end immediately and sends the peer a close frame. Every pending and later
   /// operation fails with `errc::channel_closed`, those of the peer with `errc::peer_closed`. Never

@@ -75,6 +75,10 @@ asio::awaitable<std::size_t> channel::recv(flow_id flow, mutable_view into) {
   return carry_out<std::size_t>(*this, operation::kind::recv, flow, into);
 }
 
+asio::awaitable<std::size_t> channel::probe(flow_id flow) {
+  return carry_out<std::size_t>(*this, operation::kind::probe, flow, {});
+}
+
 void channel::close() noexcept {
   fail(error(errc::channel_closed, {}));
 }

@@ -10,10 +10,12 @@ namespace tandem::detail {
 struct flight::suspend {
   flight* io;
   transfer* until;
+  bool any = false;
 
   void operator()(waiting_handler h) const {
     auto slot = asio::get_associated_cancellation_slot(h);
     io->awaited_ = until;
+    io->awaits_any_ = any;
     io->handler_.emplace(std::move(h));
     if (!slot.is_connected()) return;
     slot.assign([io = io](asio::cancellation_type) { io->cancel(); });
@@ -32,6 +34,10 @@ void flight::recv(transfer& t, const peer_channel& from, flow_id flow, mutable_v
 
 void flight::recv_some(transfer& t, const peer_channel& from, flow_id flow, mutable_view into) {
   start(t, operation::kind::recv, from, flow, into, false);
+}
+
+void flight::probe(transfer& t, const peer_channel& from, flow_id flow) {
+  start(t, operation::kind::probe, from, flow, {}, false);
 }
 
 void flight::start(transfer& t, operation::kind what, const peer_channel& path, flow_id flow,
@@ -84,7 +90,9 @@ void flight::completed(transfer& t) {
     if (pending_ == 0) const auto last = std::exchange(memory_, nullptr);
     return;
   }
-  const bool wakes = awaited_ == nullptr ? pending_ == 0 : !awaited_->pending || failed_ != nullptr;
+  const bool is_last = pending_ == 0;
+  const bool wakes =
+      awaited_ == nullptr ? is_last || awaits_any_ : !awaited_->pending || failed_ != nullptr;
   if (!wakes) return;
   if (cancelling_) {
     wake_ = true;
@@ -115,6 +123,11 @@ void flight::cancel() noexcept {
 
 asio::awaitable<void> flight::until(transfer& t) {
   suspend wait{this, &t};
+  return asio::async_initiate<const asio::use_awaitable_t<>&, void()>(wait, asio::use_awaitable);
+}
+
+asio::awaitable<void> flight::until_any() {
+  suspend wait{this, nullptr, true};
   return asio::async_initiate<const asio::use_awaitable_t<>&, void()>(wait, asio::use_awaitable);
 }
 

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "rendezvous/store_errors.hpp"
+#include "rendezvous/store_connect.hpp"
 
 namespace tandem::rendezvous {
 namespace {

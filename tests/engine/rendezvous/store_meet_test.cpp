@@ -231,7 +231,8 @@ TEST_F(store_meet_test, other_version_at_the_port) {
   other_program newer(io_, port_.number(), wire::encode_opening(7), true);
   join_result& one = join(launch_as(1, 2));
   run_until([&] { return one.done; });
-  EXPECT_TRUE(is(one.failure, errc::version_mismatch, {"version 7", "version " + std::to_string(wire::store_version), port_.text()}));
+  EXPECT_TRUE(is(one.failure, errc::version_mismatch,
+                 {"version 7", "version " + std::to_string(wire::store_version), port_.text()}));
 }
 
 TEST_F(store_meet_test, silent_or_closing_program_at_the_port) {

@@ -122,11 +122,11 @@ TEST_P(store_shrink_test, losses_of_the_new_job_are_reported_with_new_ranks) {
   auto results = survive(ranks, {1});
   stores next = values(results);
   results.clear();
-  loss_record heard;
-  listen(*next[0], heard);
+  loss_record noticed;
+  listen(*next[0], noticed);
   next[2].reset();
-  run_until([&] { return heard.times > 0; });
-  EXPECT_TRUE(is(heard.reason, errc::peer_lost, {"rank 2 is gone"}));
+  run_until([&] { return noticed.times > 0; });
+  EXPECT_TRUE(is(noticed.reason, errc::peer_lost, {"rank 2 is gone"}));
 }
 
 TEST_P(store_shrink_test, too_few_are_left) {
@@ -184,9 +184,9 @@ TEST_P(store_shrink_test, a_rank_that_was_given_up_is_not_among_them) {
 TEST_P(store_shrink_test, a_failure_without_a_loss_leaves_all) {
   stores ranks = start_job(3, surviving(1));
   ranks[1]->report(error(errc::timed_out, "a call took too long", "look why"));
-  loss_record heard;
-  listen(*ranks[2], heard);
-  run_until([&] { return heard.times > 0; });
+  loss_record noticed;
+  listen(*ranks[2], noticed);
+  run_until([&] { return noticed.times > 0; });
   auto results = survive(ranks, {});
   const stores next = values(results);
   ASSERT_EQ(next.size(), 3u);

@@ -24,7 +24,7 @@ struct peer_channel {
   int peer = -1;  ///< its rank in the job, for errors
 };
 
-/// One send or receive of a flight.
+/// One send, receive or probe of a flight.
 struct transfer : operation {
   peer_channel path;
   class flight* of = nullptr;
@@ -60,6 +60,9 @@ class flight {
   /// A message of any length up to that of the view.
   void recv_some(transfer& t, const peer_channel& from, flow_id flow, mutable_view into);
 
+  /// Waits for a message that a later receive can take (`channel::probe`).
+  void probe(transfer& t, const peer_channel& from, flow_id flow);
+
   /// True if `t` has completed; may spin briefly for it (`channel::spin_wait`). Throws the first
   /// failure of any transfer.
   bool over(transfer& t) {
@@ -74,6 +77,8 @@ class flight {
   /// Suspends until `t` has completed or any transfer has failed. @pre t is pending.
   /// Cancellation, terminal: cancels all of them.
   asio::awaitable<void> until(transfer& t);
+  /// Suspends until any transfer has completed or failed. @pre not idle.
+  asio::awaitable<void> until_any();
   /// Suspends until none is pending. @pre not idle.
   asio::awaitable<void> until_idle();
 
@@ -110,7 +115,8 @@ class flight {
   operation::time_point deadline_ = operation::time_point::max();
   bool rewrites_ = false;
   transfer* failed_ = nullptr;
-  transfer* awaited_ = nullptr;  // null: the handler waits for all
+  transfer* awaited_ = nullptr;  // null: the handler waits for all, or for any
+  bool awaits_any_ = false;
   std::optional<waiting_handler> handler_;
   bool cancelling_ = false;
   bool wake_ = false;  // a wake-up was deferred while `cancelling_`
