@@ -38,6 +38,55 @@ CHANNEL_TEST(cancel_one_of_several_recvs, settings{}) {
   co_await third.result();
 }
 
+CHANNEL_TEST(total_and_partial_cancellation_of_what_has_not_moved, small_settings()) {
+  for (const auto type : {asio::cancellation_type::total, asio::cancellation_type::partial}) {
+    std::vector<std::byte> into(100, untouched);
+    const std::vector<std::byte> message = pattern(100'000, 1);
+    background receiver(to.get_executor(), enable_total_cancellation(to.recv(0, into)));
+    background probe(to.get_executor(), enable_total_cancellation(to.probe(2)));
+    background sender(from.get_executor(), enable_total_cancellation(from.send(1, message)));
+    co_await turns(2);
+    for (background* const each : {&receiver, &probe, &sender}) {
+      each->cancel(type);
+      const auto failure = co_await each->failure();
+      expect_aborted(failure);
+    }
+    EXPECT_TRUE(is_untouched(into));
+    co_await expect_usable(from, to, 0);
+    co_await expect_usable(from, to, 1);
+  }
+}
+
+CHANNEL_TEST(total_and_partial_cancellation_spare_what_moves, settings{}) {
+  constexpr std::size_t bytes = std::size_t{16} << 20;
+  for (const auto type : {asio::cancellation_type::total, asio::cancellation_type::partial}) {
+    std::vector<std::byte> into(bytes, untouched);
+    const std::vector<std::byte> message = pattern(bytes, 1);
+    background receiver(to.get_executor(), enable_total_cancellation(to.recv(0, into)));
+    background sender(from.get_executor(), enable_total_cancellation(from.send(0, message)));
+    const auto has_begun = [&into] { return into[0] != untouched; };
+    co_await until(has_begun, "the first byte");
+    receiver.cancel(type);
+    sender.cancel(type);
+    co_await receiver.result();
+    co_await sender.result();
+    EXPECT_EQ(first_wrong(into, 1), std::nullopt);
+  }
+}
+
+/// As any Asio coroutine.
+CHANNEL_TEST(total_and_partial_cancellation_are_ignored_by_default, settings{}) {
+  std::vector<std::byte> into(100, untouched);
+  background receiver(to.get_executor(), to.recv(0, into));
+  co_await turns(2);
+  receiver.cancel(asio::cancellation_type::total);
+  receiver.cancel(asio::cancellation_type::partial);
+  co_await turns(2);
+  co_await send_pattern(from, 0, 100, 1);
+  co_await receiver.result();
+  EXPECT_EQ(first_wrong(into, 1), std::nullopt);
+}
+
 /// The message is long enough that the receive is being filled when it is cancelled.
 static awaitable<void> cancel_while_filling(channel& from, channel& to) {
   constexpr std::size_t bytes = std::size_t{16} << 20;

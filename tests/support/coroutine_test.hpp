@@ -36,7 +36,9 @@ class background {
   background(const asio::any_io_executor& executor, awaitable<void> work);
 
   bool is_over() const noexcept { return state_->is_over; }
-  void cancel() { state_->running.cancel(); }
+  void cancel(asio::cancellation_type type = asio::cancellation_type::terminal) {
+    state_->running.cancel(type);
+  }
   /// Its result, or its exception.
   awaitable<std::size_t> result();
   /// The error that it ended with; empty if it succeeded.

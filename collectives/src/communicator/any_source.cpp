@@ -70,6 +70,7 @@ asio::awaitable<void> end_all(flight& io) {
 asio::awaitable<int> wait_for_any(group_ptr g, std::uint16_t tag) {
   std::vector<transfer> probes(static_cast<std::size_t>(g->size()));
   flight io(probes, g->executor());
+  io.honours_total_cancellation();
   io.set_deadline(g->deadline());
   const open_message open(*g, io);
   const flow_id flow = g->flow(group::flow_class::point_to_point, tag);

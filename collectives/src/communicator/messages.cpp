@@ -35,6 +35,7 @@ asio::awaitable<void> send_message(group_ptr g, int to, const_view message, std:
   if (!g->connected(to)) co_await g->connect(to);
   transfer out;
   flight io({&out, 1}, g->executor());
+  io.honours_total_cancellation();
   io.set_deadline(due);
   const open_message open(*g, io);
   try {
@@ -53,6 +54,7 @@ asio::awaitable<std::size_t> receive_message(group_ptr g, int from, mutable_view
   if (!g->connected(from)) co_await g->connect(from);
   transfer in;
   flight io({&in, 1}, g->executor());
+  io.honours_total_cancellation();
   io.set_deadline(due);
   const open_message open(*g, io);
   try {
@@ -75,6 +77,7 @@ asio::awaitable<std::size_t> exchange_messages(group_ptr g, int to, const_view m
   const flow_id flow = g->flow(group::flow_class::point_to_point, tag);
   std::array<transfer, 2> both;
   flight io(both, g->executor());
+  io.honours_total_cancellation();
   io.set_deadline(due);
   const open_message open(*g, io);
   std::exception_ptr failure;
@@ -104,6 +107,7 @@ asio::awaitable<std::size_t> probe_message(group_ptr g, int from, std::uint16_t 
   if (!g->connected(from)) co_await g->connect(from);
   transfer in;
   flight io({&in, 1}, g->executor());
+  io.honours_total_cancellation();
   io.set_deadline(due);
   const open_message open(*g, io);
   try {

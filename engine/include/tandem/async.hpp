@@ -8,6 +8,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -112,9 +113,27 @@ asio::awaitable<std::vector<std::exception_ptr>> collect_all(
 ///
 ///   tandem::async(ch.get_executor(), ch.recv(0, view), [](std::exception_ptr e, std::size_t n) {
 ///   ... });
+///
+/// @par Cancellation  Terminal, by the slot of the token; see `enable_total_cancellation`.
 template <class Executor, class T, class CompletionToken>
 auto async(const Executor& executor, asio::awaitable<T> work, CompletionToken&& token) {
   return asio::co_spawn(executor, std::move(work), std::forward<CompletionToken>(token));
+}
+
+/// `work` with total and partial cancellation, which an Asio coroutine ignores unless it says
+/// otherwise. Messages honour them as long as nothing has moved (`channel`); anything else, a
+/// collective above all, treats them as terminal.
+///
+///   tandem::async(executor, tandem::enable_total_cancellation(ch.recv(0, view)), token);
+template <class T>
+asio::awaitable<T> enable_total_cancellation(asio::awaitable<T> work) {
+  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+  if constexpr (std::is_void_v<T>) {
+    co_await std::move(work);
+  } else {
+    T result = co_await std::move(work);
+    co_return result;
+  }
 }
 
 /// Runs `work` and cancels it (terminal) when `limit` has passed; then throws `errc::timed_out`

@@ -64,6 +64,10 @@ struct operation {
   bool is_over() noexcept {
     return std::atomic_ref(at).load(std::memory_order_relaxed) == phase::done;
   }
+  /// Bytes of the message are on their way: cancellation drops the message.
+  bool is_moving() noexcept {
+    return std::atomic_ref(at).load(std::memory_order_relaxed) == phase::moving;
+  }
 
   kind what = kind::send;
   phase at = phase::idle;
@@ -146,11 +150,11 @@ struct rail_stats {
 ///   it; pending operations still complete, with `errc::channel_closed`.
 /// @par Executor  All calls and completions on `get_executor()`, on the one thread that
 ///   runs its io_context. Any number of operations may be pending.
-/// @par Cancellation  Terminal, by the coroutine's cancellation slot or `cancel`. A queued
-///   operation has no effect. A receive that is being filled completes at once, or as soon as no
-///   NIC can write to its view, and the rest of its message is dropped; a send that is being
-///   written completes when the current chunk is written and no NIC reads it, and the peer's
-///   receive fails with `errc::message_cancelled`.
+/// @par Cancellation  By the coroutine's cancellation slot or `cancel`. A queued operation has no
+///   effect; total and partial cancellation end only such a one, terminal any. A receive that is
+///   being filled completes at once, or as soon as no NIC can write to its view, and the rest of
+///   its message is dropped; a send that is being written completes when the current chunk is
+///   written and no NIC reads it, and the peer's receive fails with `errc::message_cancelled`.
 /// @par Errors  `tandem::error` with rank, peer, rail, phase and bytes. A truncated or cancelled
 ///   message and an expired deadline end that one operation; every other error ends the channel.
 class channel {

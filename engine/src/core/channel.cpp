@@ -2,6 +2,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
 #include <tandem/channel.hpp>
+#include <tandem/detail/flight.hpp>
 #include <tandem/detail/waiting.hpp>
 #include <type_traits>
 #include <utility>
@@ -40,9 +41,9 @@ struct suspend {
     auto slot = asio::get_associated_cancellation_slot(h);
     op->handler.emplace(std::move(h));
     if (!slot.is_connected()) return;
-    slot.assign([on = on, op = op](asio::cancellation_type) {
+    slot.assign([on = on, op = op](asio::cancellation_type type) {
       // A finished operation may outlive its channel until its completion runs.
-      if (!op->is_over()) on->cancel(*op);
+      if (!op->is_over() && (detail::is_terminal(type) || !op->is_moving())) on->cancel(*op);
     });
   }
 };

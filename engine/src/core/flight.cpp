@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/detail/flight.hpp>
@@ -18,7 +19,9 @@ struct flight::suspend {
     io->awaits_any_ = any;
     io->handler_.emplace(std::move(h));
     if (!slot.is_connected()) return;
-    slot.assign([io = io](asio::cancellation_type) { io->cancel(); });
+    slot.assign([io = io](asio::cancellation_type type) {
+      if (is_terminal(type) || !io->spares_moving_ || !io->has_moved()) io->cancel();
+    });
   }
 };
 
@@ -69,6 +72,13 @@ void flight::start(transfer& t, operation::kind what, const peer_channel& path, 
   } else {
     note_result(t);
   }
+}
+
+bool flight::has_moved() noexcept {
+  return std::any_of(transfers_.begin(), transfers_.end(), [](transfer& t) {
+    return t.path.on != nullptr && t.what != operation::kind::probe &&
+           (t.is_moving() || t.is_over());
+  });
 }
 
 void flight::note_result(transfer& t) noexcept {

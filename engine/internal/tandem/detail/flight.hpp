@@ -4,6 +4,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancellation_type.hpp>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,11 @@ namespace asio = boost::asio;
 /// Advice in every error about mismatched calls.
 inline constexpr const char* same_call_advice =
     "make the same call with the same length, type and settings on every rank";
+
+/// Whether the operation is to end also where that has side effects.
+inline bool is_terminal(asio::cancellation_type type) noexcept {
+  return (type & asio::cancellation_type::terminal) != asio::cancellation_type::none;
+}
 
 /// The channel to one peer.
 struct peer_channel {
@@ -84,6 +90,9 @@ class flight {
 
   /// Requests cancellation of all pending transfers.
   void cancel() noexcept;
+  /// Its transfers are messages of their own: total and partial cancellation end them only if none
+  /// has moved.
+  void honours_total_cancellation() noexcept { spares_moving_ = true; }
   /// Clears the recorded failure. @pre idle.
   void reset() noexcept { failed_ = nullptr; }
   /// Signature of every later send, and the one expected by every later receive.
@@ -102,6 +111,7 @@ class flight {
 
   void start(transfer& t, operation::kind what, const peer_channel& path, flow_id flow,
              mutable_view view, bool must_fill);
+  bool has_moved() noexcept;
   void note_result(transfer& t) noexcept;
   void completed_by_spin(transfer& t) noexcept;
   void completed(transfer& t);
@@ -118,6 +128,7 @@ class flight {
   transfer* awaited_ = nullptr;  // null: the handler waits for all, or for any
   bool awaits_any_ = false;
   std::optional<waiting_handler> handler_;
+  bool spares_moving_ = false;
   bool cancelling_ = false;
   bool wake_ = false;  // a wake-up was deferred while `cancelling_`
   std::shared_ptr<void> memory_;
