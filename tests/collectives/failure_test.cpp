@@ -23,6 +23,14 @@ void start_without(job& ranks, std::vector<calls>& made, int which, int missing)
   ranks.context.poll();
 }
 
+/// How often the phase of a rank's error names a call.
+int times_in_phase(const job& ranks, int rank, const std::string& call) {
+  const std::string phase = ranks.why(rank).phase;
+  int times = 0;
+  for (std::size_t at = phase.find(call); at != phase.npos; at = phase.find(call, at + 1)) ++times;
+  return times;
+}
+
 /// All ranks but one have to end; those that wait for it fail with `code` and name `culprit`.
 void expect_failures(job& ranks, int except, errc code, int culprit) {
   int failed = 0;
@@ -47,6 +55,39 @@ TEST(CollectiveFailure, LostRankIsNamedOnOtherRanks) {
       ASSERT_TRUE(ranks.finish());
       if (!calls::waits_for(which, lost, 5)) continue;
       expect_failures(ranks, lost, errc::peer_lost, lost);
+    }
+  }
+}
+
+TEST(CollectiveFailure, PhasesStandOnceAndAreThoseOfTheCall) {
+  for (int which = 0; which < calls::count(); ++which) {
+    SCOPED_TRACE(calls::name(which));
+    job ranks(4, small_pieces());
+    std::vector<std::unique_ptr<communicator>> others;
+    for (const auto& each : ranks.fabrics) {
+      others.push_back(std::make_unique<communicator>(*each, small_pieces(),
+                                                      std::vector{0, 1, 2, 3}, std::uint16_t{5}));
+    }
+    std::vector<calls> made(4);
+    const auto call_and_stop = [&](int r) {
+      if (r == 1) return nothing();
+      asio::awaitable<void> call = made[static_cast<std::size_t>(r)].make(ranks.world(r), which);
+      if (r != 2) return call;
+      return with_deadline(std::chrono::milliseconds(5), std::move(call), "a short try");
+    };
+    ranks.start(call_and_stop);
+    ASSERT_TRUE(ranks.finish());
+    for (const int r : {0, 3})
+      EXPECT_LE(times_in_phase(ranks, r, calls::name(which)), 1) << ranks.text(r);
+    ranks.start(
+        [&](int r) { return r == 1 ? nothing() : barrier(*others[static_cast<std::size_t>(r)]); });
+    ASSERT_TRUE(ranks.finish());
+    for (const int r : {0, 3}) {
+      EXPECT_TRUE(ranks.code(r));
+      EXPECT_EQ(times_in_phase(ranks, r, "barrier"), 1) << ranks.text(r);
+      EXPECT_EQ(times_in_phase(ranks, r, calls::name(which)),
+                std::string(calls::name(which)) == "barrier")
+          << ranks.text(r);
     }
   }
 }

@@ -123,12 +123,19 @@ void fabric_base::check_peer(int peer) const {
               fmt::format("rank {} has no channel to rank {} (size {})", rank(), peer, size()));
 }
 
+/// Of a call that comes after the failure of another one.
+void fabric_base::throw_failed() const {
+  error_context here = failed_->context();
+  here.phase = "connect";
+  throw error(failed_->code(), std::move(here));
+}
+
 asio::awaitable<std::reference_wrapper<channel>> fabric_base::to(int peer) {
   check_peer(peer);
   peer_state& state = peers_[static_cast<std::size_t>(peer)];
   const auto self = shared_from_this();
   while (!state.made) {
-    if (failed_) throw error(*failed_);
+    if (failed_) throw_failed();
     if (closed_) throw error(errc::channel_closed, "this rank has left the job");
     if (!state.connecting) {
       state.connecting = true;

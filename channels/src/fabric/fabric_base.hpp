@@ -109,6 +109,7 @@ class fabric_base : public std::enable_shared_from_this<fabric_base> {
   bool on_lost(const error& reason);
   asio::awaitable<void> report_after_grace(error reason);
   void check_peer(int peer) const;
+  [[noreturn]] void throw_failed() const;
 
   void add_listen_endpoint(std::shared_ptr<listen_endpoint> opened);
 

@@ -319,7 +319,12 @@ void session::set_failure(operation& op, error_code result, std::string detail) 
       .bytes_total = op.total_bytes > 0 ? static_cast<std::int64_t>(op.total_bytes) : -1,
       .detail = std::move(detail),
       .advice = std::string(advice_for(result))};
-  if (failed_ && failed_->code() == result) context = with_context(*failed_, context).context();
+  if (failed_ && failed_->code() == result) {
+    // What failed may have been another call: this operation's phase is its own.
+    std::string phase = std::move(context.phase);
+    context = with_context(*failed_, context).context();
+    context.phase = std::move(phase);
+  }
   op.failure = std::make_shared<const error>(result, std::move(context));
 }
 
