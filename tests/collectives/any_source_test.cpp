@@ -34,7 +34,9 @@ asio::awaitable<void> serve(communicator& at, int count, std::size_t step,
     const std::size_t length = 1 + static_cast<std::size_t>(number) * step;
     EXPECT_EQ(got.bytes, length * sizeof(std::int32_t));
     EXPECT_EQ(into[0], number) << "from " << got.from;
-    if (length > 1) EXPECT_EQ(into[length - 1], got.from);
+    if (length > 1) {
+      EXPECT_EQ(into[length - 1], got.from);
+    }
     order.push_back(got.from);
   }
 }

@@ -77,13 +77,13 @@ CHANNEL_TEST(all_probes_of_a_flow_end_with_one_message, small_settings()) {
   EXPECT_EQ(to.stats().unexpected_bytes, 0u);
 }
 
-static settings short_timeout() {
+static settings soon_timed_out() {
   settings s = small_settings();
   s.operation_timeout = std::chrono::milliseconds(50);
   return s;
 }
 
-CHANNEL_TEST(probe_times_out, short_timeout()) {
+CHANNEL_TEST(probe_times_out, soon_timed_out()) {
   const auto failure = co_await failure_of(to.probe(3));
   expect_error(failure, errc::timed_out, {"probe: waiting for a message"});
   co_await expect_usable(from, to, 3);

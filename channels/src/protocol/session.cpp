@@ -320,10 +320,10 @@ void session::set_failure(operation& op, error_code result, std::string detail) 
       .detail = std::move(detail),
       .advice = std::string(advice_for(result))};
   if (failed_ && failed_->code() == result) {
-    // What failed may have been another call: this operation's phase is its own.
+    // What failed here may have been another call: this operation's phase is its own.
     std::string phase = std::move(context.phase);
     context = with_context(*failed_, context).context();
-    context.phase = std::move(phase);
+    if (context.rank == who_.rank) context.phase = std::move(phase);
   }
   op.failure = std::make_shared<const error>(result, std::move(context));
 }
