@@ -13,6 +13,7 @@ tandem_test(collective_tests
     collectives/islands/routes_test.cpp
     collectives/killed_test.cpp
     collectives/lifetime_test.cpp
+    collectives/metrics_test.cpp
     collectives/mismatch_test.cpp
     collectives/data_movement_test.cpp
     collectives/pipeline_failure_test.cpp

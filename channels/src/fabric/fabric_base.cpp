@@ -7,6 +7,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <tandem/detail/descriptor_budget.hpp>
+#include <tandem/detail/meter.hpp>
 #include <tandem/detail/quiet.hpp>
 #include <tandem/log.hpp>
 #include <utility>
@@ -199,6 +200,7 @@ void fabric_base::fail(const error& reason, bool notify_others) noexcept {
   }
   failed_ = error(reason.code(), std::move(here));
   log(log_level::info, kind(), failed_->what());
+  detail::count_failure(rank(), failed_->code());
   if (notify_others) store_->report(reason);
   for (const auto& each : listen_endpoints_) each->close();
   ended();

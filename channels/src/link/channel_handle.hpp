@@ -36,6 +36,7 @@ class channel_handle final : public channel {
         link_(std::move(over)),
         limits_(as_channel_limits(link_->agreed())) {
     if constexpr (requires { link_->kinds(); }) limits_.kinds = link_->kinds();
+    if constexpr (requires { link_->count_messages(); }) link_->count_messages();
   }
   ~channel_handle() override { close(); }
   asio::any_io_executor get_executor() const noexcept override { return link_->get_executor(); }

@@ -24,6 +24,11 @@ link_base::link_base(asio::any_io_executor executor, std::string_view component,
       messages_(messages),
       timer_(executor_) {}
 
+void link_base::count_messages() {
+  const protocol::identity& who = messages_.who();
+  messages_.set_meter({component_, who.rank, who.peer});
+}
+
 void link_base::cancel(operation& op) {
   messages_.cancel(op);
   operations_ended();

@@ -34,6 +34,8 @@ class link_base : public std::enable_shared_from_this<link_base>, private pendin
   /// Fails all operations, now and later. Only the first reason counts.
   /// @param notify_peer  sends the peer a close frame, where it can still receive one
   void fail(const error& reason, bool notify_peer);
+  /// Counts its messages from now on, if the process has a sink for metrics.
+  void count_messages();
   void on_lost(lost_handler handler) { lost_ = std::move(handler); }
   /// As `on_lost`, for a peer that is connected and does not answer: its connection to rank 0 may
   /// be intact.

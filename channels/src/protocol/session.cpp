@@ -115,6 +115,7 @@ bool session::try_send_eager(operation& op, frame& header) {
   op.bytes = op.total_bytes = op.view.bytes;
   ++stats_.messages_sent;
   stats_.bytes_sent += op.bytes;
+  meter_.sent(op.bytes);
   op.move_to(operation::phase::done);
   return true;
 }
@@ -284,9 +285,11 @@ void session::finish(operation& op, error_code result, std::string detail) {
       case operation::kind::send:
         ++stats_.messages_sent;
         stats_.bytes_sent += op.bytes;
+        meter_.sent(op.bytes);
         break;
       case operation::kind::recv:
         ++stats_.messages_received;
+        meter_.received(op.bytes);
         break;
       case operation::kind::probe:
         break;

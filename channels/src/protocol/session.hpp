@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <tandem/channel.hpp>
+#include <tandem/detail/meter.hpp>
 #include <tandem/error.hpp>
 
 #include "protocol/inbox.hpp"
@@ -44,6 +45,9 @@ class session final : private completion_sink {
   /// Permits views of any memory kind: the transport must not access the targets of incoming
   /// payloads by the CPU, and `by` writes the views of receives that match an unexpected message.
   void set_view_writer(view_writer* by) noexcept { view_writer_ = by; }
+
+  /// Counts messages for the metrics of the process.
+  void set_meter(detail::channel_meter by) noexcept { meter_ = std::move(by); }
 
   void start(operation& op);
   /// Replaces `start`, `next` and `sent` for a transport that writes the frame and the view at
@@ -159,6 +163,7 @@ class session final : private completion_sink {
   std::string violation_;
   bool peer_closed_ = false;
   channel_stats stats_;
+  detail::channel_meter meter_;
 };
 
 }  // namespace tandem::protocol

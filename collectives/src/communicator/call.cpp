@@ -62,6 +62,7 @@ void call::open(group& with, kind which) {
     io.set_signature({});
   } else {
     number_ = with.open_number(what);
+    if (with.metrics().is_on()) began_ = std::chrono::steady_clock::now();
     flow = with.flow(group::flow_class::collective, number_);
     io.set_signature(with.signature_of(number_));
   }
@@ -77,6 +78,10 @@ void call::close() noexcept {
     in->close_pipeline();
   } else if (kind_ == kind::collective) {
     in->close_number(number_);
+    if (in->metrics().is_on() && !in->failed()) {
+      in->metrics().ended(what.name(), in->job_rank(), in->id(),
+                          std::chrono::steady_clock::now() - began_, what.bytes());
+    }
   }
   parent_ = nullptr;
 }

@@ -101,7 +101,8 @@ class call {
   kind kind_ = kind::collective;
   unsigned number_ = 0;
   bool open_ = false;
-  const call* parent_ = nullptr;  // the call that this one is a level of
+  std::chrono::steady_clock::time_point began_;  // where its time is measured
+  const call* parent_ = nullptr;                 // the call that this one is a level of
 };
 
 /// Owns a pooled call of a group until that call is over, and keeps the group alive.

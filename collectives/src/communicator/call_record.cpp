@@ -61,6 +61,10 @@ std::string call_record::text() const {
   return text + ")";
 }
 
+std::uint64_t call_record::bytes() const noexcept {
+  return field(0, root_shift);
+}
+
 std::uint32_t extend_history(std::uint32_t history, std::uint64_t bits) noexcept {
   // The mixing function of SplitMix64 (Steele, Lea and Flood 2014, Fast Splittable Pseudorandom
   // Number Generators).

@@ -24,6 +24,8 @@ class call_record {
   /// Never 0, which marks messages that belong to no collective.
   std::uint64_t bits() const noexcept { return bits_; }
   const char* name() const noexcept;
+  /// Of the call's data; at most what the record can hold.
+  std::uint64_t bytes() const noexcept;
   /// Whether no rank can end its part before all ranks have made the call: it has no root.
   bool needs_all_ranks() const noexcept;
   /// "all_reduce of 4096 bytes (ring, float32, sum)", "broadcast of 8 bytes with root 1 (tree)".

@@ -8,6 +8,7 @@
 #include <tandem/detail/flight.hpp>
 #include <tandem/detail/fork.hpp>
 #include <tandem/detail/loop_owner.hpp>
+#include <tandem/detail/meter.hpp>
 #include <tandem/fabric.hpp>
 #include <tandem/plan.hpp>
 #include <tandem/settings.hpp>
@@ -73,6 +74,7 @@ class group : public std::enable_shared_from_this<group> {
   board* shared_board() const noexcept { return board_.get(); }
   /// @pre all ranks have one, and no call is in progress.
   void set_board(std::shared_ptr<board> made) noexcept { board_ = std::move(made); }
+  call_metrics& metrics() noexcept { return metrics_; }
   /// Carries calls on device memory; null: channels do. The same on all ranks.
   device_backend* islands() const noexcept { return islands_.get(); }
   const backend_description& backend() const noexcept { return backend_; }
@@ -194,6 +196,7 @@ class group : public std::enable_shared_from_this<group> {
   std::optional<error> failed_;
   backend_description backend_;
   std::unique_ptr<device_backend> islands_;
+  call_metrics metrics_;
 };
 
 /// A message in progress, which `group::close` ends. Lives in the frame of the coroutine that sends

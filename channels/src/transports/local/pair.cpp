@@ -13,7 +13,10 @@ pair_state::pair_state(const protocol::limits& agreed, const protocol::identity&
                        const protocol::identity& second,
                        std::chrono::steady_clock::duration operation_timeout)
     : sessions{protocol::session{agreed, first, operation_timeout},
-               protocol::session{agreed, second, operation_timeout}} {}
+               protocol::session{agreed, second, operation_timeout}} {
+  sessions[0].set_meter({"local", first.rank, first.peer});
+  sessions[1].set_meter({"local", second.rank, second.peer});
+}
 
 bool pair_state::carry(protocol::session& from, protocol::session& to) {
   protocol::outgoing_frame out;

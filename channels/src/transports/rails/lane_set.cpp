@@ -25,11 +25,21 @@ core::time_point now() {
 }  // namespace
 
 lane_set::lane_set(const asio::any_io_executor& executor, core& state, owner& of, std::size_t lanes)
-    : pollable(executor), core_(state), owner_(of), lanes_(lanes), names_(lanes), losses_(lanes) {}
+    : pollable(executor),
+      core_(state),
+      owner_(of),
+      lanes_(lanes),
+      names_(lanes),
+      losses_(lanes),
+      meters_(lanes) {}
 
 void lane_set::attach(std::uint16_t index, std::uint32_t epoch,
                       std::unique_ptr<lane_connection> over, std::string name) {
   if (lanes_[index]) lose(*lanes_[index], "replaced by a new connection");
+  if (names_[index].empty()) {
+    const protocol::identity& who = core_.messages().who();
+    meters_[index] = {name, who.rank, who.peer};
+  }
   names_[index] = std::move(name);
   lanes_[index] = std::make_shared<lane>(core_, index, std::move(over));
   const lane_connection& by = *lanes_[index]->over;
@@ -50,6 +60,7 @@ void lane_set::lose(lane& which, const std::string& why) {
   log(log_level::info, "rails",
       fmt::format("lane {} ({}) is down: {}", which.index, names_[which.index], why));
   ++losses_[which.index].count;
+  meters_[which.index].lost();
   losses_[which.index].why = why;
   const lane_ptr keep = lanes_[which.index];
   close(which, true);
@@ -132,6 +143,13 @@ void lane_set::read_all() {
 }
 
 bool lane_set::read_ready(lane& from, core::time_point at) {
+  if (!read_some(from, at)) return false;
+  meters_[from.index].reached(core_.sent().acknowledged_bytes(from.index),
+                              core_.received_bytes(from.index));
+  return true;
+}
+
+bool lane_set::read_some(lane& from, core::time_point at) {
   bool any = false;
   for (int i = 0; i < reads_per_turn && from.open; ++i) {
     const std::span<const iovec> buffers = from.reader.buffers();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <tandem/channel.hpp>
+#include <tandem/detail/meter.hpp>
 #include <tandem/detail/poller.hpp>
 #include <vector>
 
@@ -90,6 +91,7 @@ class lane_set final : private pollable {
   };
 
   bool read_ready(lane& from, core::time_point now);
+  bool read_some(lane& from, core::time_point now);
   bool poll() override;
   void arm() override;
   void arm(const lane_ptr& which);
@@ -107,6 +109,7 @@ class lane_set final : private pollable {
   std::vector<lane_ptr> lanes_;  // null: not connected
   std::vector<std::string> names_;
   std::vector<loss_record> losses_;
+  std::vector<detail::rail_meter> meters_;
 };
 
 }  // namespace tandem::rails
