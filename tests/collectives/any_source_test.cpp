@@ -167,6 +167,24 @@ TEST(AnySource, CanBeCancelled) {
   EXPECT_EQ(value[0], 42);
 }
 
+/// Stopping the program in any step must not leak or access memory late.
+TEST(AnySource, StoppingAfterAnyStepIsSafe) {
+  bool ended = false;
+  for (int steps = 0; !ended; ++steps) {
+    ASSERT_LT(steps, 100'000);
+    std::vector<ints> memory(3, ints(500));
+    job ranks(3, small_pieces());
+    ranks.start([&](int r) -> asio::awaitable<void> {
+      ints& own = memory[static_cast<std::size_t>(r)];
+      if (r != 0) co_await ranks.world(r).send(0, own);
+      for (int i = 0; r == 0 && i < 2; ++i) co_await ranks.world(0).recv_any(own);
+    });
+    int left = steps;
+    while (left > 0 && ranks.running > 0) left -= static_cast<int>(ranks.context.poll_one()) > 0;
+    ended = ranks.running == 0;
+  }
+}
+
 TEST(AnySource, RefusesAGroupOfOneAndStrangers) {
   job alone(1);
   ints value(1);

@@ -22,7 +22,8 @@ tandem_test(collective_tests
     collectives/schedule_messages_test.cpp
     collectives/schedule_test.cpp
     collectives/split_test.cpp
-    collectives/typed_test.cpp)
+    collectives/typed_test.cpp
+    collectives/window_test.cpp)
 
 tandem_test(plan_tests
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
@@ -57,6 +58,7 @@ tandem_test(device_collective_tests OPTIMISED
     collectives/device_failure_test.cpp
     collectives/device_pipeline_test.cpp
     collectives/device_test.cpp
+    collectives/device_window_test.cpp
     collectives/plan/device_plan_test.cpp
     collectives/slow.cpp
     support/device_kernels.cpp

@@ -35,7 +35,8 @@ class group : public std::enable_shared_from_this<group> {
     point_to_point = 0,
     collective = 1,
     pipeline = 2,
-    watch = 3
+    watch = 3,
+    window = 4
   };
   static constexpr unsigned calls_at_once = call_log::capacity;
 
@@ -67,6 +68,8 @@ class group : public std::enable_shared_from_this<group> {
   facts facts_from(const group& parent) const;
   /// Its ranks by host.
   levels& hosts();
+  /// The number of a new window, the same on all ranks.
+  std::uint32_t next_window() noexcept { return next_window_++; }
   /// The rank that the next receive from any probes first: each in turn.
   int first_probed() const noexcept { return first_probed_; }
   void set_first_probed(int rank) noexcept { first_probed_ = rank; }
@@ -190,6 +193,7 @@ class group : public std::enable_shared_from_this<group> {
   async_condition turn_;
   bool pipeline_open_ = false;
   int first_probed_ = 0;  ///< by the next `recv_any`
+  std::uint32_t next_window_ = 0;
   open_message* messages_ = nullptr;
   bool is_closed_ = false;
   std::shared_ptr<const checked_pipeline> last_pipeline_;

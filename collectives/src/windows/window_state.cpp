@@ -1,0 +1,230 @@
+#include "windows/window_state.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <exception>
+
+namespace tandem::detail {
+namespace {
+
+constexpr std::uint32_t flows_of_each = 3;
+
+/// The owner of the memory has left, this rank has, or the window is closed: no failure.
+bool is_end(const error_code& code) noexcept {
+  return code == errc::peer_closed || code == errc::channel_closed ||
+         code == asio::error::operation_aborted;
+}
+
+}  // namespace
+
+window_state::window_state(std::shared_ptr<group> in, mutable_view memory,
+                           std::vector<std::uint64_t> sizes)
+    : group_(std::move(in)),
+      memory_(memory),
+      registered_(group_->over().register_memory(memory)),
+      sizes_(std::move(sizes)),
+      number_(group_->next_window()),
+      next_request_(sizes_.size()),
+      services_(sizes_.size()),
+      changed_(group_->executor()) {}
+
+flow_id window_state::flow(flow_use use) const noexcept {
+  return group_->flow(group::flow_class::window,
+                      number_ * flows_of_each + static_cast<std::uint32_t>(use));
+}
+
+std::uint64_t window_state::bytes(int rank) const {
+  if (rank >= 0 && rank < group_->size()) return sizes_[static_cast<std::size_t>(rank)];
+  throw error(errc::bad_input, fmt::format("no rank {} in a window of {}", rank, group_->size()));
+}
+
+void window_state::require(int rank, const window_request& what, const char* call) const {
+  group_->throw_if_failed();
+  if (is_closed_) throw error(errc::channel_closed, "this window is closed");
+  if (rank == group_->rank()) {
+    throw error(errc::bad_input, fmt::format("{}: rank {} is this rank", call, rank),
+                "access the memory itself");
+  }
+  if (what.fits(bytes(rank))) return;
+  throw error(errc::bad_input, fmt::format("{}: {} bytes at offset {} of the {} of rank {}", call,
+                                           what.bytes, what.offset, bytes(rank), rank));
+}
+
+void window_state::fail(const error& reason) {
+  group_->fail(reason);
+  changed_.notify_all();
+  throw error(reason);
+}
+
+// --- this rank's own calls
+
+/// Waits for both; if one fails, the requests and payloads between the two ranks no longer match.
+asio::awaitable<void> window_state::carry_out(pointer self, flight& io, std::span<transfer> both) {
+  std::exception_ptr failure;
+  try {
+    for (transfer& each : both) {
+      while (!io.over(each)) co_await io.until(each);
+    }
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!failure) co_return;
+  io.cancel();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  while (!io.idle()) co_await io.until_idle();
+  error_context context{
+      .rank = self->group_->job_rank(), .rail = {}, .phase = {}, .detail = {}, .advice = {}};
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& known) {
+    self->fail(with_context(known, context));
+  } catch (const boost::system::system_error& other) {
+    context.detail = describe(other);
+    self->fail(error(other.code(), std::move(context)));
+  }
+}
+
+asio::awaitable<void> window_state::put(pointer self, int to, window_request what,
+                                        const_view from) {
+  self->require(to, what, "put");
+  what.number = self->next_request_[static_cast<std::size_t>(to)]++;
+  const window_request::wire header = what.encode();
+  std::array<transfer, 2> both;
+  flight io(both, self->group_->executor());
+  io.set_deadline(self->group_->deadline());
+  const peer_channel path = self->group_->to(to);
+  io.send(both[0], path, self->flow(flow_use::requests), const_view(header));
+  io.set_signature({what.number + 1, 0});
+  if (from.bytes > 0) io.send(both[1], path, self->flow(flow_use::payloads), from);
+  co_await carry_out(self, io, std::span(both).first(from.bytes > 0 ? 2 : 1));
+}
+
+asio::awaitable<void> window_state::get(pointer self, int from, window_request what,
+                                        mutable_view into) {
+  self->require(from, what, what.what == window_request::kind::flush ? "flush" : "get");
+  what.number = self->next_request_[static_cast<std::size_t>(from)]++;
+  const window_request::wire header = what.encode();
+  std::array<transfer, 2> both;
+  flight io(both, self->group_->executor());
+  io.set_deadline(self->group_->deadline());
+  const peer_channel path = self->group_->to(from);
+  io.send(both[0], path, self->flow(flow_use::requests), const_view(header));
+  io.set_signature({what.number + 1, 0});
+  io.recv(both[1], path, self->flow(flow_use::answers), into);
+  co_await carry_out(self, io, both);
+}
+
+asio::awaitable<window_notification> window_state::notified(pointer self) {
+  self->group_->throw_if_failed();
+  while (self->arrived_.empty()) {
+    if (self->is_closed_) throw error(errc::channel_closed, "this window is closed");
+    co_await self->changed_.wait();
+    if (self->arrived_.empty()) self->group_->throw_if_failed();
+  }
+  const window_notification next = self->arrived_.front();
+  self->arrived_.pop_front();
+  co_return next;
+}
+
+asio::awaitable<void> window_state::close_together(pointer self) {
+  const int others = self->group_->size() - 1;
+  for (int peer = 0; peer <= others; ++peer) {
+    if (peer == self->group_->rank()) continue;
+    co_await get(self, peer, {window_request::kind::leave, 0, 0, 0, 0}, {});
+  }
+  while (self->left_ < others && !self->is_closed_) {
+    self->group_->throw_if_failed();
+    co_await self->changed_.wait();
+  }
+  self->close();
+}
+
+// --- the requests of others
+
+void window_state::start() {
+  for (int peer = 0; peer < group_->size(); ++peer) {
+    if (peer != group_->rank())
+      asio::co_spawn(group_->executor(), serve(shared_from_this(), peer), asio::detached);
+  }
+}
+
+void window_state::close() noexcept {
+  if (std::exchange(is_closed_, true)) return;
+  for (flight*& service : services_) {
+    if (flight* const io = std::exchange(service, nullptr)) io->cancel();
+  }
+  changed_.notify_all();
+}
+
+asio::awaitable<void> window_state::serve(pointer self, int peer) {
+  std::optional<error> failure;
+  std::array<transfer, 1> one;
+  flight io(one, self->group_->executor());
+  self->services_[static_cast<std::size_t>(peer)] = &io;
+  try {
+    co_await serve_until_left(self, peer, io, one[0]);
+  } catch (const boost::system::system_error& ended) {
+    const auto* known = dynamic_cast<const error*>(&ended);
+    if (!is_end(ended.code())) failure = known != nullptr ? *known : error(ended.code());
+  }
+  self->services_[static_cast<std::size_t>(peer)] = nullptr;
+  if (failure && !self->group_->failed()) self->group_->fail(*failure);
+  self->changed_.notify_all();
+}
+
+window_request window_state::checked(const window_request::wire& from, int peer) const {
+  const std::optional<window_request> what = window_request::decode(from);
+  const std::uint64_t own = sizes_[static_cast<std::size_t>(group_->rank())];
+  if (what && what->fits(own)) return *what;
+  error_context context{.rank = group_->job_rank(),
+                        .peer = group_->member(peer),
+                        .rail = {},
+                        .phase = "window",
+                        .detail = {},
+                        .advice = {}};
+  context.detail = what ? fmt::format("a request for {} bytes at offset {} of {}", what->bytes,
+                                      what->offset, own)
+                        : "a request of an unknown kind";
+  throw error(make_error_code(errc::protocol_violation), std::move(context));
+}
+
+asio::awaitable<void> window_state::serve_until_left(pointer self, int peer, flight& io,
+                                                     transfer& one) {
+  group& in = *self->group_;
+  const peer_channel path = in.to(peer);
+  window_request::wire header;
+  while (!self->is_closed_) {
+    io.set_deadline(operation::no_deadline);
+    io.set_signature({});
+    io.recv(one, path, self->flow(flow_use::requests), mutable_view(header));
+    while (!io.over(one)) co_await io.until(one);
+    const window_request what = self->checked(header, peer);
+    io.set_deadline(in.deadline());
+    io.set_signature({what.number + 1, 0});
+    const mutable_view part = self->memory_.part(what.offset, what.bytes);
+    if (what.is_put() && what.bytes > 0) {
+      io.recv(one, path, self->flow(flow_use::payloads), part);
+      while (!io.over(one)) co_await io.until(one);
+    } else if (!what.is_put()) {
+      io.send(one, path, self->flow(flow_use::answers), part);
+      while (!io.over(one)) co_await io.until(one);
+    }
+    if (what.what == window_request::kind::put_and_notify) self->arrived(peer, what);
+    if (what.what == window_request::kind::leave) {
+      ++self->left_;
+      co_return;
+    }
+  }
+}
+
+void window_state::arrived(int from, const window_request& what) {
+  arrived_.push_back({from, what.value, what.offset, what.bytes});
+  changed_.notify_all();
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <tandem/async.hpp>
+#include <tandem/detail/flight.hpp>
+#include <tandem/window.hpp>
+#include <vector>
+
+#include "communicator/group.hpp"
+#include "windows/request.hpp"
+
+namespace tandem::detail {
+
+/// A rank's part of a window, shared with its calls and with the coroutines that serve its memory.
+///
+/// A request is a message on one flow; payloads of puts follow on a second, and what is answered on
+/// a third. Each rank serves the requests of another one after the other.
+class window_state : public std::enable_shared_from_this<window_state> {
+ public:
+  using pointer = std::shared_ptr<window_state>;
+
+  window_state(std::shared_ptr<group> in, mutable_view memory, std::vector<std::uint64_t> sizes);
+
+  /// Serves this rank's memory from now on. @pre connected to all ranks.
+  void start();
+  /// Ends the service.
+  void close() noexcept;
+
+  static asio::awaitable<void> put(pointer self, int to, window_request what, const_view from);
+  /// Also a flush and a leave, whose answers are empty.
+  static asio::awaitable<void> get(pointer self, int from, window_request what, mutable_view into);
+  static asio::awaitable<window_notification> notified(pointer self);
+  /// Ends the service once all ranks have called it.
+  static asio::awaitable<void> close_together(pointer self);
+
+  std::uint64_t bytes(int rank) const;
+
+ private:
+  enum class flow_use : std::uint32_t { requests, payloads, answers };
+
+  static asio::awaitable<void> serve(pointer self, int peer);
+  static asio::awaitable<void> serve_until_left(pointer self, int peer, flight& io, transfer& one);
+  static asio::awaitable<void> carry_out(pointer self, flight& io, std::span<transfer> both);
+  window_request checked(const window_request::wire& from, int peer) const;
+  void require(int rank, const window_request& what, const char* call) const;
+  void arrived(int from, const window_request& what);
+  [[noreturn]] void fail(const error& reason);
+  flow_id flow(flow_use use) const noexcept;
+
+  const std::shared_ptr<group> group_;
+  const mutable_view memory_;
+  const region registered_;
+  const std::vector<std::uint64_t> sizes_;   // of each rank's memory
+  const std::uint32_t number_;               // among the windows of the group
+  std::vector<std::uint64_t> next_request_;  // to each rank
+  std::vector<flight*> services_;            // of each rank; null: it has ended
+  std::deque<window_notification> arrived_;
+  async_condition changed_;
+  int left_ = 0;  ///< ranks that will ask no more
+  bool is_closed_ = false;
+};
+
+}  // namespace tandem::detail
