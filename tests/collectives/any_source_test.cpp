@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Over, AnySource, testing::ValuesIn(fabric_kinds()), nam
 
 TEST(AnySource, OtherTagsAreLeft) {
   job ranks(3);
-  const auto body = [&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     communicator& world = ranks.world(r);
     ints value(1, r);
     if (r != 0) {
@@ -98,7 +98,7 @@ TEST(AnySource, OtherTagsAreLeft) {
 
 TEST(AnySource, ClientsLeaveOneByOne) {
   job ranks(3);
-  const auto body = [&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     communicator& world = ranks.world(r);
     ints value(1, r);
     if (r != 0) {
@@ -118,10 +118,11 @@ TEST(AnySource, ClientsLeaveOneByOne) {
 TEST(AnySource, ALostClientEndsIt) {
   job ranks(3);
   ints value(1);
-  ranks.start([&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     if (r != 0) co_return;
     co_await ranks.world(0).recv_any(value);
-  });
+  };
+  ranks.start(body);
   ASSERT_TRUE(ranks.finish(1));
   ranks.context.poll();
   ranks.worlds[2].reset();
@@ -134,10 +135,11 @@ TEST(AnySource, HasATimeLimit) {
   job ranks(3);
   ints value(1, 5);
   ranks.world(0).set_timeout(std::chrono::milliseconds(30));
-  ranks.start([&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     if (r != 0) co_return;
     co_await ranks.world(0).recv_any(value);
-  });
+  };
+  ranks.start(body);
   ASSERT_TRUE(ranks.finish());
   EXPECT_EQ(ranks.code(0), errc::timed_out) << ranks.text(0);
 }
@@ -174,11 +176,12 @@ TEST(AnySource, StoppingAfterAnyStepIsSafe) {
     ASSERT_LT(steps, 100'000);
     std::vector<ints> memory(3, ints(500));
     job ranks(3, small_pieces());
-    ranks.start([&](int r) -> asio::awaitable<void> {
+    const job::rank_body body = [&](int r) -> asio::awaitable<void> {
       ints& own = memory[static_cast<std::size_t>(r)];
       if (r != 0) co_await ranks.world(r).send(0, own);
       for (int i = 0; r == 0 && i < 2; ++i) co_await ranks.world(0).recv_any(own);
-    });
+    };
+    ranks.start(body);
     int left = steps;
     while (left > 0 && ranks.running > 0) left -= static_cast<int>(ranks.context.poll_one()) > 0;
     ended = ranks.running == 0;
@@ -188,10 +191,16 @@ TEST(AnySource, StoppingAfterAnyStepIsSafe) {
 TEST(AnySource, RefusesAGroupOfOneAndStrangers) {
   job alone(1);
   ints value(1);
-  alone.start([&](int) -> asio::awaitable<void> { co_await alone.world(0).recv_any(value); });
+  const job::rank_body body = [&](int) -> asio::awaitable<void> {
+    co_await alone.world(0).recv_any(value);
+  };
+  alone.start(body);
   ASSERT_TRUE(alone.finish());
   EXPECT_EQ(alone.code(0), errc::bad_input);
-  alone.start([&](int) -> asio::awaitable<void> { co_await alone.world(0).probe(3); });
+  const job::rank_body stranger = [&](int) -> asio::awaitable<void> {
+    co_await alone.world(0).probe(3);
+  };
+  alone.start(stranger);
   ASSERT_TRUE(alone.finish());
   EXPECT_EQ(alone.code(0), errc::bad_input);
   EXPECT_NE(alone.text(0).find("probe: no rank 3 in a group of 1"), std::string::npos);

@@ -64,7 +64,7 @@ TEST_P(Window, NotificationsComeInOrderAndAfterTheBytes) {
   constexpr std::size_t part = 3000;
   job ranks(GetParam(), 3, small_pieces());
   std::vector<bytes> memory(3, bytes(2 * part * count));
-  const auto body = [&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     communicator& world = ranks.world(r);
     bytes& own = memory[static_cast<std::size_t>(r)];
     window shared = co_await make_window(world, own);
@@ -95,7 +95,7 @@ TEST_P(Window, NotificationsComeInOrderAndAfterTheBytes) {
 TEST_P(Window, ManyRequestsAtOnce) {
   constexpr std::size_t count = 40, part = 2000;
   job ranks(GetParam(), 2, small_pieces());
-  const auto body = [&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     bytes first(count * part), second(count * part);
     window one = co_await make_window(ranks.world(r), first);
     window two = co_await make_window(ranks.world(r), second);
@@ -138,7 +138,7 @@ asio::awaitable<void> expect_refused(asio::awaitable<void> call, errc code, std:
 
 TEST(Window, BadInputChangesNothing) {
   job ranks(2);
-  const auto body = [&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     bytes memory(r == 0 ? 100 : 0), data(101);
     window shared = co_await make_window(ranks.world(r), memory);
     EXPECT_EQ(shared.bytes(0), 100u);
@@ -172,7 +172,7 @@ TEST(Window, BadInputChangesNothing) {
 TEST(Window, ALostRankEndsCalls) {
   job ranks(3);
   bytes memory(3 * 5'000'000);
-  const auto body = [&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     const mutable_view own =
         mutable_view(memory).part(static_cast<std::size_t>(r) * 5'000'000, 5'000'000);
     window shared = co_await make_window(ranks.world(r), own);
@@ -191,7 +191,7 @@ TEST(Window, ALostRankEndsCalls) {
 
 TEST(Window, ALostRankEndsTheWaitForANotification) {
   job ranks(2);
-  const auto body = [&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     bytes memory(10);
     window shared = co_await make_window(ranks.world(r), memory);
     if (r == 0) co_await shared.notified();
@@ -208,7 +208,7 @@ TEST(Window, ALostRankEndsTheWaitForANotification) {
 
 TEST(Window, ACancelledWaitForANotificationHasNoEffect) {
   job ranks(2);
-  const auto body = [&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     bytes memory(10);
     window shared = co_await make_window(ranks.world(r), memory);
     if (r == 1) {
@@ -244,7 +244,7 @@ TEST(Window, StoppingAfterAnyStepIsSafe) {
     std::vector<bytes> memory(2, bytes(3000));
     bytes message(3000), back(3000);
     job ranks(2, small_pieces());
-    ranks.start([&](int r) -> asio::awaitable<void> {
+    const job::rank_body body = [&](int r) -> asio::awaitable<void> {
       window shared = co_await make_window(ranks.world(r), memory[static_cast<std::size_t>(r)]);
       if (r == 0) {
         co_await shared.put(1, 0, message, 1);
@@ -253,7 +253,8 @@ TEST(Window, StoppingAfterAnyStepIsSafe) {
         co_await shared.notified();
       }
       co_await shared.close();
-    });
+    };
+    ranks.start(body);
     int left = steps;
     while (left > 0 && ranks.running > 0) left -= static_cast<int>(ranks.context.poll_one()) > 0;
     ended = ranks.running == 0;
@@ -264,7 +265,7 @@ TEST(Window, StoppingAfterAnyStepIsSafe) {
 TEST(Window, APutToAWindowThatIsGoneTimesOut) {
   job ranks(2);
   ranks.world(1).set_timeout(std::chrono::milliseconds(50));
-  const auto body = [&](int r) -> asio::awaitable<void> {
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     bytes memory(1'000'000);
     {
       window shared = co_await make_window(ranks.world(r), memory);
@@ -287,7 +288,7 @@ TEST(Window, RequestsOfAHostilePeer) {
   unknown.what = static_cast<request::kind>(77);
   for (const request& one : {beyond, huge, unknown}) {
     job ranks(2);
-    const auto body = [&](int r) -> asio::awaitable<void> {
+    const job::rank_body body = [&](int r) -> asio::awaitable<void> {
       bytes memory(10);
       window shared = co_await make_window(ranks.world(r), memory);
       if (r == 1) {
