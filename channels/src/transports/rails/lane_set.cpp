@@ -187,15 +187,19 @@ bool lane_set::read_some(lane& from, core::time_point at) {
 void lane_set::arm(const lane_ptr& which) {
   if (which->armed || !which->open) return;
   which->armed = true;
-  const auto on_readable = [self = shared(), which](error_code failure) {
-    which->armed = false;
-    if (failure || !which->open) return;
-    which->empty_polls = 0;
-    self->read_ready(*which, now());
-    self->owner_.after_event();
-    if (!self->loop().is_polling()) self->arm(which);
-  };
-  which->over->wait_read(on_readable);
+  which->over->wait_read({shared(), which, [](void* of, void* armed, error_code failure) {
+                            static_cast<lane_set*>(of)->readable(*static_cast<lane*>(armed),
+                                                                 failure);
+                          }});
+}
+
+void lane_set::readable(lane& which, const error_code& failure) {
+  which.armed = false;
+  if (failure || !which.open) return;
+  which.empty_polls = 0;
+  read_ready(which, now());
+  owner_.after_event();
+  if (which.open && !loop().is_polling()) arm(lanes_[which.index]);
 }
 
 void lane_set::arm() {
@@ -241,12 +245,17 @@ bool lane_set::write_some(const lane_ptr& to, core::time_point at) {
 
 void lane_set::wait_for_room(const lane_ptr& to) {
   to->blocked = true;
-  to->over->wait_write([self = shared(), to](error_code failure) {
-    to->blocked = false;
-    if (failure || !to->open) return;
-    self->flush();
-    self->owner_.complete_soon();
-  });
+  to->over->wait_write({shared(), to, [](void* of, void* blocked, error_code failure) {
+                          static_cast<lane_set*>(of)->writable(*static_cast<lane*>(blocked),
+                                                               failure);
+                        }});
+}
+
+void lane_set::writable(lane& which, const error_code& failure) {
+  which.blocked = false;
+  if (failure || !which.open) return;
+  flush();
+  owner_.complete_soon();
 }
 
 bool lane_set::has_unsent() const noexcept {

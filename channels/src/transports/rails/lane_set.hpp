@@ -96,7 +96,9 @@ class lane_set final : private pollable {
   void arm() override;
   void arm(const lane_ptr& which);
   bool write_some(const lane_ptr& to, core::time_point now);
+  void readable(lane& which, const error_code& failure);
   void wait_for_room(const lane_ptr& to);
+  void writable(lane& which, const error_code& failure);
   void bound_unsent(lane& of);
   void lose(lane& which, const std::string& why);
   void close(lane& which, bool reset);

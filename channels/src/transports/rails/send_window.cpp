@@ -68,7 +68,7 @@ void send_window::retain_payload(packet& p) {
 
 void send_window::copy_payload(packet& p) {
   const const_view from = p.out.payload;
-  p.copy = std::make_unique_for_overwrite<std::byte[]>(from.bytes);
+  p.copy = copies_.take(from.bytes);
   if (from.bytes == 0) return;
   if (from.kind == memory_kind::host) {
     std::memcpy(p.copy.get(), from.data, from.bytes);
@@ -134,7 +134,7 @@ void send_window::release(packet& p) {
   if (p.at == packet::state::in_flight) in_flight_bytes_[p.lane] -= p.bytes();
   arrived_[p.lane] += p.bytes();
   p.at = packet::state::free;
-  p.copy.reset();
+  copies_.give_back(std::move(p.copy), p.out.payload.bytes);
   if (p.out.header.type == frame_type::data && !p.is_void()) session_.sent(p.out);
 }
 
@@ -156,27 +156,27 @@ void send_window::wait(packet& p) {
 }
 
 void send_window::lane_lost(std::uint16_t lane, std::uint32_t epoch) {
-  for (packet& p : packets_) {
+  packets_.for_each([&](packet& p) {
     const bool on_it = p.at == packet::state::writing || p.at == packet::state::in_flight;
-    if (!on_it || p.lane != lane || ahead(p.epoch, epoch) > 0) continue;
+    if (!on_it || p.lane != lane || ahead(p.epoch, epoch) > 0) return;
     in_flight_bytes_[lane] -= p.bytes();
     p.at = packet::state::orphan;
-  }
+  });
 }
 
 void send_window::lane_fenced(std::uint16_t lane, std::uint32_t epoch) {
-  for (packet& p : packets_) {
+  packets_.for_each([&](packet& p) {
     if (p.at == packet::state::orphan && p.lane == lane && ahead(p.epoch, epoch) <= 0) wait(p);
-  }
+  });
   pop_acknowledged();
 }
 
 void send_window::drop_chunks() {
-  for (packet& p : packets_) {
-    if (p.out.header.type != frame_type::data) continue;
+  packets_.for_each([](packet& p) {
+    if (p.out.header.type != frame_type::data) return;
     p.out.op = nullptr;
     if (p.at == packet::state::waiting) p.at = packet::state::free;
-  }
+  });
   pop_acknowledged();
 }
 

@@ -8,6 +8,7 @@
 #include "protocol/session.hpp"
 #include "transports/rails/envelope.hpp"
 #include "transports/rails/memory_registrar.hpp"
+#include "transports/rails/stable_queue.hpp"
 
 namespace tandem::rails {
 
@@ -52,6 +53,7 @@ class send_window {
       : session_(from),
         checksums_(lanes, checksums),
         checksums_enabled_(checksums),
+        copies_(from.agreed().eager_bytes),
         in_flight_bytes_(lanes),
         arrived_(lanes) {}
 
@@ -108,7 +110,8 @@ class send_window {
   memory_registrar* registrar_ = nullptr;
   std::vector<bool> checksums_;  // by lane
   const bool checksums_enabled_;
-  std::deque<packet> packets_;  // from lowest_ on; addresses are stable until removal
+  copy_pool copies_;
+  stable_queue<packet> packets_;                          // from lowest_ on
   std::vector<std::uint64_t> in_flight_bytes_, arrived_;  // bytes, by lane
   std::optional<protocol::frame> close_frame_;
   std::deque<std::uint32_t> waiting_;

@@ -11,6 +11,8 @@
 #include <string>
 #include <tandem/error.hpp>
 #include <tandem/memory.hpp>
+#include <type_traits>
+#include <utility>
 
 #include "transports/rails/nic/nic.hpp"
 
@@ -32,11 +34,31 @@ struct placement {
   std::uint64_t token = 0;  ///< passed to `on_placed` once the NIC has read `from`
 };
 
+/// What is called once a lane can be read or written, on an object and for one of its lanes, both
+/// of which it owns. Unlike a std::function it is made without an allocation.
+class lane_handler {
+ public:
+  using function = void (*)(void* of, void* lane, error_code failure);
+  lane_handler(std::shared_ptr<void> of, std::shared_ptr<void> lane, function run) noexcept
+      : of_(std::move(of)), lane_(std::move(lane)), run_(run) {}
+  /// Of anything that can be called, by an allocation.
+  template <class Callable>
+  requires std::is_invocable_v<Callable&, error_code> lane_handler(Callable call)
+      : of_(std::make_shared<Callable>(std::move(call))),
+        run_([](void* of, void*, error_code failure) { (*static_cast<Callable*>(of))(failure); }) {}
+
+  void operator()(error_code failure) const { run_(of_.get(), lane_.get(), failure); }
+
+ private:
+  std::shared_ptr<void> of_, lane_;
+  function run_;
+};
+
 /// The connection of a lane, TCP or RDMA: a non-blocking byte stream in both directions. Belongs to
 /// one lane of one link and is used on the link's executor.
 class lane_connection {
  public:
-  using handler = std::function<void(error_code)>;
+  using handler = lane_handler;
   using token_handler = std::function<void(std::uint64_t token)>;
 
   virtual ~lane_connection() = default;
