@@ -197,10 +197,10 @@ TEST(AnySource, RefusesAGroupOfOneAndStrangers) {
   alone.start(body);
   ASSERT_TRUE(alone.finish());
   EXPECT_EQ(alone.code(0), errc::bad_input);
-  const job::rank_body stranger = [&](int) -> asio::awaitable<void> {
+  const job::rank_body outside = [&](int) -> asio::awaitable<void> {
     co_await alone.world(0).probe(3);
   };
-  alone.start(stranger);
+  alone.start(outside);
   ASSERT_TRUE(alone.finish());
   EXPECT_EQ(alone.code(0), errc::bad_input);
   EXPECT_NE(alone.text(0).find("probe: no rank 3 in a group of 1"), std::string::npos);

@@ -203,7 +203,9 @@ TEST(Window, ALostRankEndsTheWaitForANotification) {
   ranks.worlds[1].reset();
   ranks.fabrics[1].reset();
   ASSERT_TRUE(ranks.finish());
-  EXPECT_EQ(ranks.code(0), errc::peer_lost) << ranks.text(0);
+  // A channel in memory is closed before its peer learns of the loss.
+  EXPECT_TRUE(ranks.code(0) == errc::peer_lost || ranks.code(0) == errc::peer_closed)
+      << ranks.text(0);
 }
 
 TEST(Window, ACancelledWaitForANotificationHasNoEffect) {

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 
 #include "protocol/frame.hpp"
 #include "protocol/limits.hpp"
+#include "protocol/stable_queue.hpp"
 
 namespace tandem::protocol {
 
@@ -51,7 +51,7 @@ class eager_credits {
   std::uint32_t bytes_per_credit_frame() const noexcept { return limits_.flow_credit_bytes() / 4; }
 
   limits limits_;
-  std::deque<account*> pending_;
+  stable_queue<account*> pending_;
   std::uint32_t outstanding_ = 0;
   std::uint32_t unreported_ = 0;
   bool reporting_ = false;  // all pending credits are being sent

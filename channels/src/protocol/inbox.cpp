@@ -101,14 +101,14 @@ void inbox::accept(operation& op, flow_state& flow, incoming_message& message) {
   if (op.signature != message.signature) {
     replies_.refuse(op, message.id, note_mismatch);
     const call_signature sent = message.signature;
-    message = {};
+    message.clear();
     mismatched(op, sent);
     return;
   }
   if (message.total > op.view.bytes) {
     replies_.refuse(op, message.id, 0);
     const std::uint64_t total = message.total;
-    message = {};
+    message.clear();
     truncated(op, total);
     return;
   }
@@ -156,8 +156,12 @@ bool inbox::on_announce(const frame& f, std::string& why) {
     why = fmt::format("message {:#x} announced in a slot that is in use", f.message_id);
     return false;
   }
-  *message = {f.message_id, f.offset, 0, f.signature, nullptr, incoming_message::state::announced,
-              chunk_bytes};
+  message->clear();
+  message->id = f.message_id;
+  message->total = f.offset;
+  message->signature = f.signature;
+  message->at = incoming_message::state::announced;
+  message->chunk_bytes = chunk_bytes;
   ++flow->announced;
   if (operation* op = flow->posted.pop_front()) {
     accept(*op, *flow, *message);
@@ -180,7 +184,7 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
     return false;
   }
   grants_.end(*message);
-  *message = {};
+  message->clear();
   if (was_accepted) {
     if (op != nullptr) completions_.finish(*op, errc::message_cancelled);
     return true;
@@ -348,7 +352,7 @@ void inbox::end(incoming_payload& where) {
   if (op != nullptr) op->bytes = message->received;
   if (!message->is_complete()) return;
   grants_.end(*message);
-  *message = {};
+  message->clear();
   if (op != nullptr) completions_.finish(*op, {});
 }
 

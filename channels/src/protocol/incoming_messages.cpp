@@ -28,6 +28,13 @@ void incoming_message::add_arrived(const frame& f, chunk_order order) {
   for (std::size_t i = first; i < last; ++i) arrived[i] = true;
 }
 
+void incoming_message::clear() noexcept {
+  std::vector<bool> kept = std::move(arrived);
+  kept.clear();
+  *this = {};
+  arrived = std::move(kept);
+}
+
 std::pair<std::size_t, std::size_t> incoming_message::chunks_of(const frame& f) const noexcept {
   const std::size_t first = f.offset / chunk_bytes;
   const std::size_t count = (f.payload_bytes + chunk_bytes - 1) / chunk_bytes;

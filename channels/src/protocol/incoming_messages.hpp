@@ -30,6 +30,8 @@ struct incoming_message {
   bool may_arrive(const frame& f, chunk_order order) const noexcept;
   void add_arrived(const frame& f, chunk_order order);
   bool is_complete() const noexcept { return received >= total; }
+  /// Frees its place, and keeps the memory of `arrived` for the next one.
+  void clear() noexcept;
 
  private:
   /// The first chunk of a data frame, and one past the last. An empty message has one chunk.
@@ -37,7 +39,7 @@ struct incoming_message {
 };
 
 /// The announced messages of one end by id, until they are complete, withdrawn or refused: then the
-/// owner frees them by assigning `{}`.
+/// owner clears them.
 class incoming_messages {
  public:
   /// Null: there is none.

@@ -179,7 +179,7 @@ void outbox::coalesce_chunks(outgoing_frame& out, std::uint64_t max_bytes) {
   accepted_left_ -= bytes;
   if (s->chunks_left == 0) {
     std::erase(s->flow->accepted, s->id);
-    if (s->flow->accepted.empty()) std::erase(round_robin_, s->flow);
+    if (s->flow->accepted.empty()) round_robin_.remove(s->flow);
   }
   out.header.payload_bytes = static_cast<std::uint32_t>(before + bytes);
   out.payload = const_view(s->op->view).part(out.header.offset, before + bytes);

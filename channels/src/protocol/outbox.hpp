@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "protocol/limits.hpp"
 #include "protocol/operation_list.hpp"
 #include "protocol/remote_write_grants.hpp"
+#include "protocol/stable_queue.hpp"
 
 namespace tandem::protocol {
 
@@ -154,8 +154,8 @@ class outbox {
   std::vector<std::size_t> free_slots_;
   // Flows with accepted messages, which take turns. The messages of one flow do not: the receiver
   // of the first one would have it as late as that of the last.
-  std::deque<flow_state*> round_robin_;
-  std::deque<frame> withdrawals_;  // and confirmations of revokes
+  stable_queue<flow_state*> round_robin_;
+  stable_queue<frame> withdrawals_;  // and confirmations of revokes
   std::uint64_t accepted_left_ = 0;
   std::size_t lanes_ = 1;
   int starts_in_row_ = 0;

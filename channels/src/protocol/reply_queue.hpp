@@ -1,9 +1,8 @@
 #pragma once
 
-#include <deque>
-
 #include "protocol/frame.hpp"
 #include "protocol/remote_write_grants.hpp"
+#include "protocol/stable_queue.hpp"
 
 namespace tandem::protocol {
 
@@ -45,7 +44,7 @@ class reply_queue {
     return f;
   }
 
-  std::deque<frame> frames_;
+  stable_queue<frame> frames_;
 };
 
 }  // namespace tandem::protocol

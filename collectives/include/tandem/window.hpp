@@ -67,8 +67,9 @@ class window {
   asio::awaitable<void> get(int from, std::size_t offset, mutable_view into);
   /// Completes when everything that this rank has put to `to` is there.
   asio::awaitable<void> flush(int to);
-  /// The next put with a notification that has arrived here. @par Cancellation  Terminal, without
-  /// effect.
+  /// The next put with a notification that has arrived here.
+  /// @par Errors  `errc::peer_closed` once all other ranks have left, or closed the window.
+  /// @par Cancellation  Terminal, without effect.
   asio::awaitable<window_notification> notified();
   /// Every rank calls it: completes when all have, and what they have put is there.
   asio::awaitable<void> close();

@@ -123,8 +123,12 @@ asio::awaitable<window_notification> window_state::notified(pointer self) {
   self->group_->throw_if_failed();
   while (self->arrived_.empty()) {
     if (self->is_closed_) throw error(errc::channel_closed, "this window is closed");
+    self->group_->throw_if_failed();
+    if (self->serving_ == 0) {
+      throw error(errc::peer_closed, "all other ranks have left, or closed the window",
+                  "end the loop of notifications");
+    }
     co_await self->changed_.wait();
-    if (self->arrived_.empty()) self->group_->throw_if_failed();
   }
   const window_notification next = self->arrived_.front();
   self->arrived_.pop_front();
@@ -148,8 +152,9 @@ asio::awaitable<void> window_state::close_together(pointer self) {
 
 void window_state::start() {
   for (int peer = 0; peer < group_->size(); ++peer) {
-    if (peer != group_->rank())
-      asio::co_spawn(group_->executor(), serve(shared_from_this(), peer), asio::detached);
+    if (peer == group_->rank()) continue;
+    ++serving_;
+    asio::co_spawn(group_->executor(), serve(shared_from_this(), peer), asio::detached);
   }
 }
 
@@ -173,6 +178,7 @@ asio::awaitable<void> window_state::serve(pointer self, int peer) {
     if (!is_end(ended.code())) failure = known != nullptr ? *known : error(ended.code());
   }
   self->services_[static_cast<std::size_t>(peer)] = nullptr;
+  --self->serving_;
   if (failure && !self->group_->failed()) self->group_->fail(*failure);
   self->changed_.notify_all();
 }

@@ -59,7 +59,8 @@ class window_state : public std::enable_shared_from_this<window_state> {
   std::vector<flight*> services_;            // of each rank; null: it has ended
   std::deque<window_notification> arrived_;
   async_condition changed_;
-  int left_ = 0;  ///< ranks that will ask no more
+  int left_ = 0;     ///< ranks that will ask no more
+  int serving_ = 0;  ///< ranks that may still ask
   bool is_closed_ = false;
 };
 

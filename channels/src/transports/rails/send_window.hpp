@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "protocol/session.hpp"
+#include "protocol/stable_queue.hpp"
+#include "transports/rails/copy_pool.hpp"
 #include "transports/rails/envelope.hpp"
 #include "transports/rails/memory_registrar.hpp"
-#include "transports/rails/stable_queue.hpp"
 
 namespace tandem::rails {
 
@@ -111,7 +112,7 @@ class send_window {
   std::vector<bool> checksums_;  // by lane
   const bool checksums_enabled_;
   copy_pool copies_;
-  stable_queue<packet> packets_;                          // from lowest_ on
+  protocol::stable_queue<packet> packets_;                // from lowest_ on
   std::vector<std::uint64_t> in_flight_bytes_, arrived_;  // bytes, by lane
   std::optional<protocol::frame> close_frame_;
   std::deque<std::uint32_t> waiting_;

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
-namespace tandem::rails {
+namespace tandem::protocol {
 
 /// A queue of objects whose addresses are stable while they are in it. Its memory is kept for later
 /// ones, so that steady traffic allocates nothing; a deque would allocate a block for every few.
@@ -26,6 +25,7 @@ class stable_queue {
     ++size_;
     return added;
   }
+  void push_back(T value) { emplace_back() = std::move(value); }
   /// Whatever the object holds is freed when its place is used again, or with the queue.
   void pop_front() noexcept {
     --size_;
@@ -33,6 +33,17 @@ class stable_queue {
     // The first block becomes the last.
     std::rotate(blocks_.begin(), blocks_.begin() + 1, blocks_.end());
     first_ = 0;
+  }
+  void clear() noexcept {
+    while (!empty()) pop_front();
+  }
+  /// Takes out the first one that equals this.
+  void remove(const T& which) {
+    std::size_t kept = 0;
+    while (kept < size_ && !(at(kept) == which)) ++kept;
+    if (kept == size_) return;
+    for (; kept + 1 < size_; ++kept) at(kept) = std::move(at(kept + 1));
+    --size_;
   }
   template <class Visitor>
   void for_each(Visitor visit) {
@@ -53,43 +64,4 @@ class stable_queue {
   std::size_t size_ = 0;
 };
 
-/// Memory for copies of payloads, in two sizes: freed copies are kept for later ones.
-class copy_pool {
- public:
-  using memory = std::unique_ptr<std::byte[]>;
-  static constexpr std::size_t short_bytes = 256;
-
-  /// @param long_bytes  the longest copy whose memory is kept
-  explicit copy_pool(std::size_t long_bytes)
-      : long_bytes_(std::max(long_bytes, short_bytes)), max_long_(max_kept_bytes / long_bytes_) {}
-
-  memory take(std::size_t bytes) {
-    if (bytes > long_bytes_) return std::make_unique_for_overwrite<std::byte[]>(bytes);
-    std::vector<memory>& kept = bytes <= short_bytes ? short_ : long_;
-    if (kept.empty()) {
-      const std::size_t length = bytes <= short_bytes ? short_bytes : long_bytes_;
-      return std::make_unique_for_overwrite<std::byte[]>(length);
-    }
-    memory taken = std::move(kept.back());
-    kept.pop_back();
-    return taken;
-  }
-  /// @param bytes  as it was taken for
-  void give_back(memory used, std::size_t bytes) {
-    if (!used || bytes > long_bytes_) return;
-    std::vector<memory>& kept = bytes <= short_bytes ? short_ : long_;
-    if (kept.size() < (bytes <= short_bytes ? max_short : max_long_)) {
-      kept.push_back(std::move(used));
-    }
-  }
-
- private:
-  static constexpr std::size_t max_kept_bytes = std::size_t{4} << 20;
-  static constexpr std::size_t max_short = 1024;
-
-  std::size_t long_bytes_;
-  std::size_t max_long_;
-  std::vector<memory> short_, long_;
-};
-
-}  // namespace tandem::rails
+}  // namespace tandem::protocol
