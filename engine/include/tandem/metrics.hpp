@@ -27,6 +27,7 @@ namespace tandem {
 /// `direction` is "sent" or "received". `rank` and `peer` are ranks of the job, -1 without a job. A
 /// message over a `devices` fabric counts as one of "devices" and as those of the transport below.
 struct metric_description {
+  /// What its values are.
   enum class kind : std::uint8_t { counter, histogram };
   kind what = kind::counter;
   std::string_view name;
