@@ -35,6 +35,11 @@ asio::awaitable<void> from(communicator& among, mutable_view data) {
   return broadcast(among, data.part(0, 64), root);
 }
 
+template <std::size_t bytes>
+asio::awaitable<void> sized(communicator& among, mutable_view data) {
+  return broadcast(among, data.part(0, bytes), 0);
+}
+
 template <int root>
 asio::awaitable<void> to(communicator& among, mutable_view data) {
   return reduce(among, data, data, data_type::float32, reduce_op::sum, root);
@@ -86,6 +91,10 @@ const difference differences[] = {
      reducing<f32, sum, ring, 1920>,
      {"all_to_all of 1920 bytes", "all_reduce of 1920 bytes"}},
     {"root_of_reduce", to<0>, to<2>, {"with root 0", "with root 2"}},
+    {"length_of_broadcast",
+     sized<64>,
+     sized<32>,
+     {"broadcast of 64 bytes", "broadcast of 32 bytes"}},
     {"root_of_broadcast", from<0>, from<2>, {"with root 0", "with root 2"}},
 };
 
