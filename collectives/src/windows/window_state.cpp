@@ -20,6 +20,18 @@ bool is_end(const error_code& code) noexcept {
          code == asio::error::operation_aborted;
 }
 
+/// What `window_state::close` ends. The coroutine may be destroyed with its loop, too.
+class open_service {
+ public:
+  open_service(flight*& entry, flight& io) noexcept : entry_(entry) { entry_ = &io; }
+  open_service(const open_service&) = delete;
+  open_service& operator=(const open_service&) = delete;
+  ~open_service() { entry_ = nullptr; }
+
+ private:
+  flight*& entry_;
+};
+
 }  // namespace
 
 window_state::window_state(std::shared_ptr<group> in, mutable_view memory,
@@ -170,14 +182,13 @@ asio::awaitable<void> window_state::serve(pointer self, int peer) {
   std::optional<error> failure;
   std::array<transfer, 1> one;
   flight io(one, self->group_->executor());
-  self->services_[static_cast<std::size_t>(peer)] = &io;
+  const open_service open(self->services_[static_cast<std::size_t>(peer)], io);
   try {
     co_await serve_until_left(self, peer, io, one[0]);
   } catch (const boost::system::system_error& ended) {
     const auto* known = dynamic_cast<const error*>(&ended);
     if (!is_end(ended.code())) failure = known != nullptr ? *known : error(ended.code());
   }
-  self->services_[static_cast<std::size_t>(peer)] = nullptr;
   --self->serving_;
   if (failure && !self->group_->failed()) self->group_->fail(*failure);
   self->changed_.notify_all();
