@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,10 +21,12 @@ class stable_queue {
   /// A new object, as by its default constructor.
   T& emplace_back() {
     if (first_ + size_ == blocks_.size() * per_block) add_block();
-    T& added = at(size_);
-    added = T{};
+    static_assert(std::is_nothrow_default_constructible_v<T>);
+    T* const added = &at(size_);
+    std::destroy_at(added);
+    std::construct_at(added);
     ++size_;
-    return added;
+    return *added;
   }
   void push_back(T value) { emplace_back() = std::move(value); }
   /// Whatever the object holds is freed when its place is used again, or with the queue.
