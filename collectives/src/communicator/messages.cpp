@@ -6,6 +6,8 @@
 #include <boost/asio/this_coro.hpp>
 #include <exception>
 #include <tandem/detail/flight.hpp>
+#include <type_traits>
+#include <utility>
 
 #include "group.hpp"
 
@@ -26,44 +28,55 @@ void check_peer(const group& g, int peer, const char* what) {
   throw;
 }
 
-}  // namespace
-
-asio::awaitable<void> send_message(group_ptr g, int to, const_view message, std::uint16_t tag) {
+/// One message, or a probe for one. @tparam Result  its length, or void: one coroutine for both
+template <class Result>
+asio::awaitable<Result> carry_out(group_ptr g, operation::kind what, const char* name, int peer,
+                                  mutable_view view, std::uint16_t tag) {
   g->throw_if_closed();
   const operation::time_point due = g->deadline();
-  check_peer(*g, to, "send");
-  if (!g->connected(to)) co_await g->connect(to);
-  transfer out;
-  flight io({&out, 1}, g->executor());
+  check_peer(*g, peer, name);
+  if (!g->connected(peer)) co_await g->connect(peer);
+  const flow_id flow = g->flow(group::flow_class::point_to_point, tag);
+  transfer one;
+  flight io({&one, 1}, g->executor());
   io.honours_total_cancellation();
   io.set_deadline(due);
   const open_message open(*g, io);
   try {
-    io.send(out, g->to(to), g->flow(group::flow_class::point_to_point, tag), message);
-    while (!io.over(out)) co_await io.until(out);
+    switch (what) {
+      case operation::kind::send:
+        io.send(one, g->to(peer), flow, view);
+        break;
+      case operation::kind::recv:
+        io.recv_some(one, g->to(peer), flow, view);
+        break;
+      case operation::kind::probe:
+        io.probe(one, g->to(peer), flow);
+        break;
+    }
+    while (!io.over(one)) co_await io.until(one);
   } catch (...) {
     rethrow(*g);
   }
+  if constexpr (!std::is_void_v<Result>) co_return one.bytes;
+}
+
+}  // namespace
+
+asio::awaitable<void> send_message(group_ptr g, int to, const_view message, std::uint16_t tag) {
+  // A send only reads its view.
+  const mutable_view view{const_cast<void*>(message.data), message.bytes, message.kind,
+                          message.device};
+  return carry_out<void>(std::move(g), operation::kind::send, "send", to, view, tag);
 }
 
 asio::awaitable<std::size_t> receive_message(group_ptr g, int from, mutable_view into,
                                              std::uint16_t tag) {
-  g->throw_if_closed();
-  const operation::time_point due = g->deadline();
-  check_peer(*g, from, "recv");
-  if (!g->connected(from)) co_await g->connect(from);
-  transfer in;
-  flight io({&in, 1}, g->executor());
-  io.honours_total_cancellation();
-  io.set_deadline(due);
-  const open_message open(*g, io);
-  try {
-    io.recv_some(in, g->to(from), g->flow(group::flow_class::point_to_point, tag), into);
-    while (!io.over(in)) co_await io.until(in);
-  } catch (...) {
-    rethrow(*g);
-  }
-  co_return in.bytes;
+  return carry_out<std::size_t>(std::move(g), operation::kind::recv, "recv", from, into, tag);
+}
+
+asio::awaitable<std::size_t> probe_message(group_ptr g, int from, std::uint16_t tag) {
+  return carry_out<std::size_t>(std::move(g), operation::kind::probe, "probe", from, {}, tag);
 }
 
 asio::awaitable<std::size_t> exchange_messages(group_ptr g, int to, const_view message, int from,
@@ -98,25 +111,6 @@ asio::awaitable<std::size_t> exchange_messages(group_ptr g, int to, const_view m
   co_await asio::this_coro::throw_if_cancelled(throws);
   g->throw_if_closed();
   std::rethrow_exception(failure);
-}
-
-asio::awaitable<std::size_t> probe_message(group_ptr g, int from, std::uint16_t tag) {
-  g->throw_if_closed();
-  const operation::time_point due = g->deadline();
-  check_peer(*g, from, "probe");
-  if (!g->connected(from)) co_await g->connect(from);
-  transfer in;
-  flight io({&in, 1}, g->executor());
-  io.honours_total_cancellation();
-  io.set_deadline(due);
-  const open_message open(*g, io);
-  try {
-    io.probe(in, g->to(from), g->flow(group::flow_class::point_to_point, tag));
-    while (!io.over(in)) co_await io.until(in);
-  } catch (...) {
-    rethrow(*g);
-  }
-  co_return in.bytes;
 }
 
 }  // namespace tandem::detail

@@ -149,12 +149,14 @@ asio::awaitable<void> connect_until_accepted(std::shared_ptr<store_client> clien
        "another program may use this port, or rank 0 is stopped");
 }
 
-/// Descriptors: one to the store; on rank 0 also a listening one, and one for each rank.
-void reserve_descriptors_for(const launch_info& who) {
+/// Descriptors: one to the store; on rank 0 also a listening one, and one for each rank; where the
+/// job may be shrunk, also two listening ones, for the next meeting and the one after it.
+void reserve_descriptors_for(const launch_info& who, const settings& options) {
   const auto served = who.is_server() ? static_cast<std::uint64_t>(who.size) + 1 : 0;
   const std::string name = fmt::format("rank {} of {}{}", who.rank, who.size,
                                        who.is_server() ? ", which serves the store," : "");
-  detail::reserve_descriptors({name, served + 1, served + 1});
+  const std::uint64_t own = options.min_survivors > 0 ? 3 : 1;
+  detail::reserve_descriptors({name, served + own, served + own});
 }
 
 // By value: the caller's objects may be gone when the coroutine starts.
@@ -165,7 +167,7 @@ asio::awaitable<std::shared_ptr<store>> meet(launch_info who, settings options) 
   detail::require_own_context(executor);
   const time_point until = std::chrono::steady_clock::now() + options.meet_timeout;
   detail::set_driver_timeout(options.meet_timeout);
-  reserve_descriptors_for(who);
+  reserve_descriptors_for(who, options);
   const std::shared_ptr<const trust::credentials> trust = load_credentials(who, options);
   const bool is_open = options.insecure || trust;
   std::vector<asio::ip::address> found = co_await resolve(executor, who, options, until);
