@@ -94,6 +94,8 @@ class device_numbers {
     std::memcpy(host_.data(), values.data(), host_.size());
     of_.gpu->copy(memory_.data(), host_.data(), host_.size(), of_.stream.get());
   }
+  /// Before it is destroyed without a `get`: the stream still copies into it.
+  void finish() { of_.gpu->finish(of_.stream.get()); }
   tandem_buffer buffer() const { return part(0, host_.size() / sizeof(float)); }
   tandem_buffer part(std::size_t first, std::size_t count) const {
     return {static_cast<std::byte*>(memory_.data()) + first * sizeof(float), count * sizeof(float),

@@ -295,6 +295,7 @@ TEST(LibraryCalls, ALostRankEndsWhatIsQueued) {
         << me.error.text;
     tandem_op_release(op);
     EXPECT_EQ(tandem_comm_state(me.world, &me.error), TANDEM_ERR_PEER_LOST);
+    data.finish();
   });
 }
 

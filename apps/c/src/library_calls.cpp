@@ -209,7 +209,8 @@ asio::awaitable<void> library_calls::start_waiting(int peer) {
     });
   });
   starter.detach();
-  co_await asio::this_coro::throw_if_cancelled(false);
+  // The thread uses this frame. A job that ends aborts the library, which lets the thread go.
+  co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   while (!is_over) co_await changed.wait();
 }
 
