@@ -25,8 +25,6 @@ tandem_test(collective_tests
     collectives/typed_test.cpp
     collectives/window_test.cpp)
 
-tandem_test(allocation_tests SOURCES allocations/steady_test.cpp)
-
 tandem_test(plan_tests
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
   SOURCES

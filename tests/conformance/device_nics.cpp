@@ -67,12 +67,13 @@ awaitable<channel_pair> to_host(settings options) {
 
 INSTANTIATE_TEST_SUITE_P(
     device_nics, channel_test,
-    testing::Values(channel_case{"by_nics", by_nics, drive::by_asio, false},
-                    channel_case{"by_nics_late", late, drive::by_spinning, false},
-                    channel_case{"by_nics_of_allocations", of_allocations, drive::by_asio, false},
-                    channel_case{"by_nics_cut", cut, drive::by_asio, false},
-                    channel_case{"by_nics_cut_with_tcp", cut_with_tcp, drive::by_asio, false},
-                    channel_case{"by_nics_to_host", to_host, drive::by_asio, false}),
+    testing::Values(
+        channel_case{"by_nics", by_nics, drive::by_asio, false},
+        channel_case{"by_nics_late", late, drive::by_spinning, false},
+        channel_case{"by_nics_of_allocations", of_allocations, drive::by_asio, false, false},
+        channel_case{"by_nics_cut", cut, drive::by_asio, false, false},
+        channel_case{"by_nics_cut_with_tcp", cut_with_tcp, drive::by_asio, false, false},
+        channel_case{"by_nics_to_host", to_host, drive::by_asio, false}),
     case_name);
 
 }  // namespace

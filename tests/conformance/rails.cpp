@@ -28,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(
     rails, channel_test,
     testing::Values(channel_case{"rails", connect_two}, channel_case{"rails_of_one", connect_one},
                     channel_case{"rails_polled", connect_two, drive::by_spinning},
-                    channel_case{"rails_cut", connect_cut}),
+                    channel_case{"rails_cut", connect_cut, drive::by_asio, true, false}),
     case_name);
 
 bool is_up_under(const channel& end, std::size_t rail, std::uint32_t epoch) {

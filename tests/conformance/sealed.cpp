@@ -53,7 +53,8 @@ INSTANTIATE_TEST_SUITE_P(
                     channel_case{"rails_sealed", connect_rails},
                     channel_case{"rails_sealed_polled", connect_rails, drive::by_spinning},
                     channel_case{"rails_sealed_narrow", connect_narrow_rails},
-                    channel_case{"rails_sealed_cut", connect_sealed_cut}),
+                    channel_case{"rails_sealed_cut", connect_sealed_cut, drive::by_asio, true,
+                                 false}),
     case_name);
 
 }  // namespace

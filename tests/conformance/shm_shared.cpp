@@ -70,7 +70,8 @@ awaitable<channel_pair> connect_buffers(settings options) {
 
 INSTANTIATE_TEST_SUITE_P(shm_shared, channel_test,
                          testing::Values(channel_case{"shm_shared_buffer", connect_one_buffer},
-                                         channel_case{"shm_shared_buffers", connect_buffers},
+                                         channel_case{"shm_shared_buffers", connect_buffers,
+                                                      drive::by_asio, true, false},
                                          channel_case{"shm_shared_buffer_polled",
                                                       connect_one_buffer, drive::by_spinning}),
                          case_name);

@@ -58,11 +58,12 @@ INSTANTIATE_TEST_SUITE_P(
                     channel_case{"verbs_polled", connect_verbs, drive::by_spinning},
                     channel_case{"verbs_two", connect_two_verbs},
                     channel_case{"verbs_and_tcp", connect_with_tcp},
-                    channel_case{"verbs_cut", connect_cut_verbs},
+                    channel_case{"verbs_cut", connect_cut_verbs, drive::by_asio, true, false},
                     channel_case{"verbs_direct", connect_direct_verbs},
                     channel_case{"verbs_direct_late", connect_direct_late},
                     channel_case{"verbs_direct_polled", connect_direct_verbs, drive::by_spinning},
-                    channel_case{"verbs_direct_cut", connect_direct_cut}),
+                    channel_case{"verbs_direct_cut", connect_direct_cut, drive::by_asio, true,
+                                 false}),
     case_name);
 
 }  // namespace

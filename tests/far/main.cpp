@@ -30,7 +30,7 @@ awaitable<channel_pair> connect_far(settings options) {
 
 INSTANTIATE_TEST_SUITE_P(far, channel_test,
                          testing::Values(channel_case{"two_processes", connect_far, drive::by_asio,
-                                                      false}),
+                                                      false, false}),
                          case_name);
 
 void serve_for_ever(asio::io_context& context, asio::ip::tcp::acceptor& acceptor,

@@ -24,7 +24,8 @@ struct channel_case {
   std::string name;
   awaitable<channel_pair> (*connect)(settings options);
   drive how = drive::by_asio;
-  bool is_host = true;  ///< CPUs write its views; else operations complete one copy later
+  bool is_host = true;    ///< CPUs write its views; else operations complete one copy later
+  bool is_steady = true;  ///< no lane is reset, no memory is new to it, no test forwards it
 };
 
 inline std::string case_name(const testing::TestParamInfo<channel_case>& info) {

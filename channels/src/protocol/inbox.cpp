@@ -22,7 +22,7 @@ void inbox::post(operation& op) {
   }
   if (first->header.type == frame_type::announce) {
     const std::uint64_t id = first->header.message_id;
-    flow->unexpected.pop_front();
+    flow->unexpected.pop_front(spare_);
     accept(op, *flow, *messages_.find(id));
     return;
   }
@@ -34,7 +34,7 @@ void inbox::post(operation& op) {
   }
   deliver(op, *first);
   credits_.consume(flow->credits, first->header);
-  flow->unexpected.pop_front();
+  flow->unexpected.pop_front(spare_);
 }
 
 void inbox::probe(operation& op) {
@@ -167,7 +167,7 @@ bool inbox::on_announce(const frame& f, std::string& why) {
     accept(*op, *flow, *message);
     return true;
   }
-  flow->unexpected.push_announcement(f);
+  flow->unexpected.push_announcement(f, spare_);
   probes_.message_came(f.flow, f.offset, completions_);
   return true;
 }
@@ -189,7 +189,7 @@ bool inbox::on_withdraw(const frame& f, std::string& why) {
     if (op != nullptr) completions_.finish(*op, errc::message_cancelled);
     return true;
   }
-  if (!flow->unexpected.remove_announcement(f.message_id)) {
+  if (!flow->unexpected.remove_announcement(f.message_id, spare_)) {
     why = fmt::format("message {:#x} withdrawn on flow {}, which is not its own", f.message_id,
                       f.flow);
     return false;
@@ -234,7 +234,7 @@ bool inbox::begin_eager(const frame& f, incoming_payload& where, std::string& wh
   credits_.charge(flow->credits, f);
   operation* op = flow->posted.pop_front();
   if (op == nullptr) {
-    unexpected_message& entry = flow->unexpected.push_eager(f);
+    unexpected_message& entry = flow->unexpected.push_eager(f, spare_);
     where.entry = &entry;
     where.target = entry.data.get();
     unexpected_bytes_ += f.payload_bytes;
@@ -296,7 +296,7 @@ void inbox::end_eager(incoming_payload& where) {
   } else {
     unexpected_bytes_ -= f.payload_bytes;
   }
-  flow.unexpected.remove(entry);
+  flow.unexpected.remove(entry, spare_);
   credits_.consume(flow.credits, f);
 }
 
@@ -308,7 +308,7 @@ std::uint32_t inbox::credit(flow_id id) {
 void inbox::peer_closed(error_code reason) {
   closed_ = reason;
   for_each([this, reason](operation& op) { cancel(op, reason); });
-  for (auto& [id, flow] : flows_) flow.unexpected.remove_announcements();
+  for (auto& [id, flow] : flows_) flow.unexpected.remove_announcements(spare_);
 }
 
 operation* inbox::any() noexcept {
@@ -325,7 +325,7 @@ operation* inbox::any() noexcept {
 void inbox::abandon(incoming_payload& where) noexcept {
   payloads_.close(where);
   if (where.entry == nullptr) return;
-  flows_.find(where.header.flow)->unexpected.remove(*where.entry);
+  flows_.find(where.header.flow)->unexpected.remove(*where.entry, spare_);
   unexpected_bytes_ -= where.header.payload_bytes;
 }
 

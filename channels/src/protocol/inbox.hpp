@@ -109,6 +109,7 @@ class inbox {
   completion_sink& completions_;
   const chunk_order chunks_;
   flow_table<flow_state> flows_;
+  unexpected_pool spare_;
   eager_credits credits_;
   operation_list filling_;  // receives of accepted or arriving messages
   pending_probes probes_;

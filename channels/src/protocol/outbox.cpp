@@ -385,7 +385,10 @@ std::size_t outbox::take_slot() {
 void outbox::free_slot(slot& s) noexcept {
   const auto index = static_cast<std::size_t>(&s - slots_.data());
   if (s.accepted) accepted_left_ -= s.op->view.bytes - s.given;
+  std::vector<grant> grants = std::move(s.grants);  // for their memory
+  grants.clear();
   s = {};
+  s.grants = std::move(grants);
   free_slots_.push_back(index);
 }
 

@@ -15,6 +15,7 @@ template <class T>
 class stable_queue {
  public:
   bool empty() const noexcept { return size_ == 0; }
+  std::size_t size() const noexcept { return size_; }
   T& front() noexcept { return at(0); }
   T& operator[](std::size_t index) noexcept { return at(index); }
 
@@ -44,8 +45,12 @@ class stable_queue {
   void remove(const T& which) {
     std::size_t kept = 0;
     while (kept < size_ && !(at(kept) == which)) ++kept;
-    if (kept == size_) return;
-    for (; kept + 1 < size_; ++kept) at(kept) = std::move(at(kept + 1));
+    if (kept < size_) erase(kept);
+  }
+  /// Takes out one of them; the later ones move.
+  void erase(std::size_t index) {
+    if (index == 0) return pop_front();
+    for (; index + 1 < size_; ++index) at(index) = std::move(at(index + 1));
     --size_;
   }
   template <class Visitor>

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "doubles/cuda/objects.hpp"
+#include "support/allocations.hpp"
 
 namespace tandem::test::cuda {
 
@@ -17,7 +18,7 @@ inline constexpr std::size_t page = 4096;
 /// The state of one double. Its functions require the mutex, unless stated otherwise.
 class world {
  public:
-  using lock = std::unique_lock<std::mutex>;
+  using lock = std::unique_lock<simulation_mutex>;
 
   world(cuda_double& of, cuda_double::options as);
   ~world();
@@ -78,8 +79,8 @@ class world {
   cuda_double::objects open() const;
 
   const cuda_double::options options;
-  mutable std::mutex mutex;
-  std::condition_variable changed;
+  mutable simulation_mutex mutex;
+  std::condition_variable_any changed;
   cuda_double& owner;
   bool manual;
   std::vector<device> devices;

@@ -99,7 +99,7 @@ class world {
   /// Queues the calls of one `group_end` on their streams.
   nc::result start(cuda::world& in, const std::vector<posted>& all);
 
-  std::condition_variable arrivals;
+  std::condition_variable_any arrivals;
   bool is_hanging = false;  ///< initializations wait until `is_ending`
   bool is_ending = false;   ///< initializations wait no longer
   std::map<std::string, std::size_t> counts;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "doubles/rdma/memory.hpp"
 #include "doubles/rdma/objects.hpp"
 #include "doubles/rdma/responder.hpp"
+#include "support/allocations.hpp"
 
 namespace tandem::test::rdma {
 
@@ -51,7 +51,7 @@ class world {
   void land_late(device& of);
   void retry_for(std::chrono::milliseconds how_long);
 
-  mutable std::mutex mutex;
+  mutable simulation_mutex mutex;
   detail::ibverbs table{};
   std::vector<std::unique_ptr<device>> devices;
   pool<context> contexts;
@@ -90,7 +90,7 @@ class world {
   std::vector<late_packet> late_;
   std::size_t turn_ = 0;
   std::chrono::milliseconds retry_time_{0};
-  std::condition_variable timer_changed_;
+  std::condition_variable_any timer_changed_;
   bool over_ = false;
   std::thread clock_;
 };

@@ -13,10 +13,10 @@ constexpr std::size_t bounce_bytes = 256 * 1024;
 device_copier::engine::engine(accelerator& of) : on(of), stream(of), bounce(of, bounce_bytes) {}
 
 device_copier::engine& device_copier::of(const const_view& view) {
-  accelerator& wanted = accelerator_of(view);
-  const auto found = std::find_if(engines_.begin(), engines_.end(),
-                                  [&wanted](const engine& one) { return &one.on == &wanted; });
-  return found != engines_.end() ? *found : engines_.emplace_back(wanted);
+  const auto found = std::find_if(engines_.begin(), engines_.end(), [&view](const engine& one) {
+    return one.on.kind() == view.kind && one.on.device() == view.device;
+  });
+  return found != engines_.end() ? *found : engines_.emplace_back(accelerator_of(view));
 }
 
 void device_copier::fetch(const const_view& from, std::byte* to) {

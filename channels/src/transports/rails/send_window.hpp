@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "protocol/copy_pool.hpp"
 #include "protocol/session.hpp"
 #include "protocol/stable_queue.hpp"
-#include "transports/rails/copy_pool.hpp"
 #include "transports/rails/envelope.hpp"
 #include "transports/rails/memory_registrar.hpp"
 
@@ -54,7 +54,6 @@ class send_window {
       : session_(from),
         checksums_(lanes, checksums),
         checksums_enabled_(checksums),
-        copies_(from.agreed().eager_bytes),
         in_flight_bytes_(lanes),
         arrived_(lanes) {}
 
@@ -111,7 +110,7 @@ class send_window {
   memory_registrar* registrar_ = nullptr;
   std::vector<bool> checksums_;  // by lane
   const bool checksums_enabled_;
-  copy_pool copies_;
+  protocol::copy_pool copies_;
   protocol::stable_queue<packet> packets_;                // from lowest_ on
   std::vector<std::uint64_t> in_flight_bytes_, arrived_;  // bytes, by lane
   std::optional<protocol::frame> close_frame_;

@@ -92,9 +92,12 @@ bool lane_connection::place(std::span<const std::byte> head, const rails::placem
 void lane_connection::state::report_placements() {
   std::vector<std::uint64_t>& ended = over->ended_placements();
   if (ended.empty()) return;
-  const std::vector<std::uint64_t> now = std::exchange(ended, {});
-  if (!placed_handler) return;
-  for (const std::uint64_t token : now) placed_handler(token);
+  std::vector<std::uint64_t> now = std::exchange(ended, std::move(spare_placements));
+  for (const std::uint64_t token : now) {
+    if (placed_handler) placed_handler(token);
+  }
+  now.clear();
+  spare_placements = std::move(now);
 }
 
 ssize_t lane_connection::receive(std::span<const iovec> buffers) {

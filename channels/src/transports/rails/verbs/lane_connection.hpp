@@ -83,6 +83,7 @@ class lane_connection final : public rails::lane_connection, private adapter::de
     bool stopped = false;
     bool is_quiesced = false;
     token_handler placed_handler;
+    std::vector<std::uint64_t> spare_placements;  // for its memory
     std::function<void()> quiesced_handler;  // set only between `close` and the end of the drain
   };
 

@@ -15,13 +15,21 @@ namespace {
 
 /// Keeps the registration alive, and the device, which is released last.
 struct held_registration final : rails::registered_memory {
-  held_registration(std::shared_ptr<adapter> with, std::shared_ptr<owned_mr> of)
-      : on(std::move(with)), mr(std::move(of)) {
-    local_key = (*mr)->lkey;
-    remote_key = (*mr)->rkey;
+  held_registration(std::shared_ptr<adapter> with, std::shared_ptr<owned_mr> region)
+      : on(std::move(with)), of_region(std::move(region)) {
+    use((*of_region).get());
+  }
+  held_registration(std::shared_ptr<adapter> with, owned_mr message)
+      : on(std::move(with)), of_message(std::move(message)) {
+    use(of_message.get());
+  }
+  void use(const ibv_mr* mr) noexcept {
+    local_key = mr->lkey;
+    remote_key = mr->rkey;
   }
   std::shared_ptr<adapter> on;
-  std::shared_ptr<owned_mr> mr;
+  std::shared_ptr<owned_mr> of_region;  ///< null: of one message
+  owned_mr of_message;
 };
 
 constexpr int for_both = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
@@ -135,15 +143,15 @@ bool registry::is_zero_copy(const const_view& what) {
 
 std::shared_ptr<const rails::registered_memory> registry::registration_for(
     mutable_view what, bool by_peer, std::uint64_t min_bytes, std::shared_ptr<adapter> on) {
+  const recycling_allocator<held_registration> with(blocks_);
   if (entry* const in = find(what)) {
     if (!ensure_registered(*in)) return nullptr;
-    return std::make_shared<held_registration>(std::move(on), in->mr);
+    return std::allocate_shared<held_registration>(with, std::move(on), in->mr);
   }
   if (what.kind != memory_kind::host || what.bytes < min_bytes) return nullptr;
   owned_mr made = register_memory(what, {}, registration_method::plain, by_peer ? for_both : 0);
   if (!made) return nullptr;
-  auto kept = std::make_shared<owned_mr>(std::move(made));
-  return std::make_shared<held_registration>(std::move(on), std::move(kept));
+  return std::allocate_shared<held_registration>(with, std::move(on), std::move(made));
 }
 
 }  // namespace tandem::verbs

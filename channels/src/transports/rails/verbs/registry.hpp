@@ -10,6 +10,7 @@
 
 #include "transports/rails/nic/lane_connection.hpp"
 #include "transports/rails/verbs/owned.hpp"
+#include "transports/rails/verbs/recycled.hpp"
 #include "transports/rails/verbs/registration_method.hpp"
 
 namespace tandem::verbs {
@@ -91,6 +92,7 @@ class registry {
   int dmabuf_probe_ = -1;     // unknown
   std::list<entry> entries_;  // most recently used first
   std::uint64_t registered_bytes_ = 0;
+  std::shared_ptr<recycled_blocks> blocks_ = std::make_shared<recycled_blocks>();
 };
 
 }  // namespace tandem::verbs
