@@ -1,5 +1,5 @@
 // Messages in steady state allocate no memory.
-#include "support/allocations.hpp"
+#include "doubles/allocations.hpp"
 
 #include <tandem/async.hpp>
 #include <utility>

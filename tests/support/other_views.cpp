@@ -5,7 +5,7 @@
 #include <list>
 #include <utility>
 
-#include "support/allocations.hpp"
+#include "doubles/allocations.hpp"
 
 namespace tandem::test {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
+#include "doubles/allocations.hpp"
 #include "doubles/cuda/objects.hpp"
-#include "support/allocations.hpp"
 
 namespace tandem::test::cuda {
 

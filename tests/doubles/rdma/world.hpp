@@ -5,13 +5,13 @@
 #include <thread>
 #include <vector>
 
+#include "doubles/allocations.hpp"
 #include "doubles/rdma/completions.hpp"
 #include "doubles/rdma/events.hpp"
 #include "doubles/rdma/faults.hpp"
 #include "doubles/rdma/memory.hpp"
 #include "doubles/rdma/objects.hpp"
 #include "doubles/rdma/responder.hpp"
-#include "support/allocations.hpp"
 
 namespace tandem::test::rdma {
 

@@ -1,12 +1,10 @@
 // Replaces the global operator new by one that counts.
-#include "support/allocations.hpp"
+#include "doubles/allocations.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
-
-#include "support/sanitized.hpp"
 
 namespace {
 
