@@ -114,9 +114,8 @@ asio::awaitable<std::vector<std::exception_ptr>> collect_all(
 ///   tandem::async(ch.get_executor(), ch.recv(0, view), [](std::exception_ptr e, std::size_t n) {
 ///   ... });
 ///
-/// @par Cancellation  Terminal, by the slot of the token; see `enable_total_cancellation`. With
-/// Boost
-/// 1.86 or newer also `asio::cancel_after(limit, token)`.
+/// @par Cancellation  Terminal, by the slot of the token; see `enable_total_cancellation`.
+///   Boost 1.86 and newer have `asio::cancel_after(limit, token)`, too.
 template <class Executor, class T, class CompletionToken>
 auto async(const Executor& executor, asio::awaitable<T> work, CompletionToken&& token) {
   return asio::co_spawn(executor, std::move(work), std::forward<CompletionToken>(token));

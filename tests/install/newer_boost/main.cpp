@@ -62,19 +62,19 @@ asio::awaitable<void> run(tandem::channel& here, tandem::channel& there) {
          "total cancellation ends a receive that nothing has reached");
 
   // Any other token: a callback.
-  boost::system::error_code told;
+  boost::system::error_code reported;
   asio::steady_timer called(executor, 10s);
   tandem::async(executor, here.recv(0, in),
                 asio::cancel_after(limit, [&](const std::exception_ptr& failure, std::size_t) {
                   try {
                     if (failure) std::rethrow_exception(failure);
                   } catch (const boost::system::system_error& known) {
-                    told = known.code();
+                    reported = known.code();
                   }
                   called.cancel();
                 }));
   co_await code_of(called.async_wait(asio::use_awaitable));
-  expect(told == asio::error::operation_aborted, "a callback is called");
+  expect(reported == asio::error::operation_aborted, "a callback is called");
 }
 
 }  // namespace
