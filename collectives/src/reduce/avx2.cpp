@@ -61,6 +61,7 @@ struct bfloat16_format {
 };
 
 struct narrow {
+  static constexpr std::size_t vector_bytes = 32;
   using float16 = by_blocks<float16_format>;
   using bfloat16 = by_blocks<bfloat16_format>;
   using e4m3 = by_blocks<e4m3_format>;

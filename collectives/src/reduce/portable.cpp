@@ -7,6 +7,7 @@ namespace tandem::detail {
 namespace {
 
 struct narrow {
+  static constexpr std::size_t vector_bytes = 16;
   using float16 = one_by_one<float16_number>;
   using bfloat16 = one_by_one<bfloat16_number>;
   using e4m3 = one_by_one<e4m3_number>;

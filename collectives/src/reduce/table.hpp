@@ -3,6 +3,7 @@
 
 #include "kernels.hpp"
 #include "loops.hpp"
+#include "vector_quotients.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -40,12 +41,15 @@ constexpr void fill_integer_row(kernel_table& table, data_type type) {
 }
 
 /// Of integers of up to 32 bits, only the division. `Narrow` provides the loops over float16,
-/// bfloat16, e4m3 and e5m2.
+/// bfloat16, e4m3 and e5m2, and the length of vectors.
 template <class Narrow>
 constexpr kernel_table make_table_of_wide() {
   kernel_table table{};
-  fill_row<plain<float>, plain<float>>(table, data_type::float32);
-  fill_row<plain<double>, plain<double>>(table, data_type::float64);
+  constexpr std::size_t vector_bytes = Narrow::vector_bytes;
+  fill_row<plain<float>, plain<float>, vector_quotients<float, vector_bytes>>(table,
+                                                                              data_type::float32);
+  fill_row<plain<double>, plain<double>, vector_quotients<double, vector_bytes>>(
+      table, data_type::float64);
   fill_integer_row<std::int64_t>(table, data_type::int64);
   fill_integer_row<std::uint64_t>(table, data_type::uint64);
   fill_row<typename Narrow::float16, by_bits<float16_number>>(table, data_type::float16);
