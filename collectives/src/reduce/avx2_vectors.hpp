@@ -23,18 +23,26 @@ inline values times(values x, float by) {
   const __m256 all = _mm256_set1_ps(by);
   return {_mm256_mul_ps(x.low, all), _mm256_mul_ps(x.high, all)};
 }
-/// `limited_quotient`. Of a NaN and another operand, the instructions return the second.
-inline __m256 over(__m256 x, __m256 by, __m256 greatest) {
+/// `quotient`, limited as by `limited_quotient`. Of a NaN and another operand, the instructions
+/// return the second.
+inline __m256 limited(__m256 quotient, __m256 x, __m256 greatest) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
-  const __m256 quotient = _mm256_div_ps(x, by);
-  const __m256 limited =
+  const __m256 bounded =
       _mm256_max_ps(_mm256_xor_ps(greatest, sign), _mm256_min_ps(greatest, quotient));
   const __m256 is_infinite = _mm256_cmp_ps(_mm256_andnot_ps(sign, x), greatest, _CMP_GT_OQ);
-  return _mm256_blendv_ps(limited, quotient, is_infinite);
+  return _mm256_blendv_ps(bounded, quotient, is_infinite);
 }
+/// `limited_quotient`; in the usual case no quotient needs a bound.
 inline values over(values x, float by, float greatest) {
   const __m256 divisor = _mm256_set1_ps(by), limit = _mm256_set1_ps(greatest);
-  return {over(x.low, divisor, limit), over(x.high, divisor, limit)};
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  const values quotients{_mm256_div_ps(x.low, divisor), _mm256_div_ps(x.high, divisor)};
+  const __m256 is_beyond =
+      _mm256_or_ps(_mm256_cmp_ps(_mm256_andnot_ps(sign, quotients.low), limit, _CMP_GT_OQ),
+                   _mm256_cmp_ps(_mm256_andnot_ps(sign, quotients.high), limit, _CMP_GT_OQ));
+  if (_mm256_movemask_ps(is_beyond) == 0) [[likely]]
+    return quotients;
+  return {limited(quotients.low, x.low, limit), limited(quotients.high, x.high, limit)};
 }
 
 inline __m256i both(__m128i low, __m128i high) {

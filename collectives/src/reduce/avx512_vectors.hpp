@@ -23,17 +23,23 @@ inline values times(values x, float by) {
   const __m512 all = _mm512_set1_ps(by);
   return {_mm512_mul_ps(x.low, all), _mm512_mul_ps(x.high, all)};
 }
-/// `limited_quotient`. Of a NaN and another operand, the instructions return the second.
-inline __m512 over(__m512 x, __m512 by, __m512 greatest) {
-  const __m512 quotient = _mm512_div_ps(x, by);
-  const __m512 limited = _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), greatest),
+/// `quotient`, limited as by `limited_quotient`. Of a NaN and another operand, the instructions
+/// return the second.
+inline __m512 limited(__m512 quotient, __m512 x, __m512 greatest) {
+  const __m512 bounded = _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), greatest),
                                        _mm512_min_ps(greatest, quotient));
   const __mmask16 is_infinite = _mm512_cmp_ps_mask(_mm512_abs_ps(x), greatest, _CMP_GT_OQ);
-  return _mm512_mask_mov_ps(limited, is_infinite, quotient);
+  return _mm512_mask_mov_ps(bounded, is_infinite, quotient);
 }
+/// `limited_quotient`; in the usual case no quotient needs a bound.
 inline values over(values x, float by, float greatest) {
   const __m512 divisor = _mm512_set1_ps(by), limit = _mm512_set1_ps(greatest);
-  return {over(x.low, divisor, limit), over(x.high, divisor, limit)};
+  const values quotients{_mm512_div_ps(x.low, divisor), _mm512_div_ps(x.high, divisor)};
+  const __mmask16 low = _mm512_cmp_ps_mask(_mm512_abs_ps(quotients.low), limit, _CMP_GT_OQ);
+  const __mmask16 high = _mm512_cmp_ps_mask(_mm512_abs_ps(quotients.high), limit, _CMP_GT_OQ);
+  if ((low | high) == 0) [[likely]]
+    return quotients;
+  return {limited(quotients.low, x.low, limit), limited(quotients.high, x.high, limit)};
 }
 
 inline __m512i both(__m256i low, __m256i high) {

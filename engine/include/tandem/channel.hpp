@@ -147,7 +147,9 @@ struct rail_stats {
 ///
 /// @par Lifetime  A view given to `send` or `recv` belongs to the channel until the operation
 ///   completes. An open channel keeps its execution context running. Destroying the channel closes
-///   it; pending operations still complete, with `errc::channel_closed`.
+///   it; pending operations still complete, with `errc::channel_closed`. A call that was made but
+///   has not begun, because nothing awaits it yet, must not begin after that, as with any object of
+///   Asio.
 /// @par Executor  All calls and completions on `get_executor()`, on the one thread that
 ///   runs its io_context. Any number of operations may be pending.
 /// @par Cancellation  By the coroutine's cancellation slot or `cancel`. A queued operation has no
