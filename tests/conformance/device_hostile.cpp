@@ -56,6 +56,18 @@ control_message described(std::uint32_t id) {
   return made;
 }
 
+control_message pages(std::uint32_t id, std::size_t count) {
+  control_message made{.what = control_message::type::pages, .id = id};
+  made.allocation.pages.assign(count, {.descriptor = 1, .bytes = 4096});
+  return made;
+}
+
+control_message of_pages(std::uint32_t id, std::size_t count) {
+  control_message made = described(id);
+  made.allocation.page_count = count;
+  return made;
+}
+
 constexpr std::uint16_t placed = devices::by_reference | protocol::direct_placement;
 constexpr devices::reference to_nothing{.serial = 3, .at = {.allocation = 77, .offset = 1 << 30}};
 constexpr frame eager{
@@ -97,6 +109,16 @@ std::vector<frame_attack> attacks() {
       {"a_reference_beyond_its_allocation",
        {encoded(described(77)), encoded(eager, to_nothing)},
        "allocation 0x4d"},
+      {"pages_of_nothing", {encoded(pages(5, 1))}, "1 pages of allocation 0x5"},
+      {"pages_of_memory_with_a_handle",
+       {encoded(described(5)), encoded(pages(5, 1))},
+       "1 pages of allocation 0x5, of which 0 are left"},
+      {"more_pages_than_were_described",
+       {encoded(of_pages(5, 2)), encoded(pages(5, 3))},
+       "of which 2 are left"},
+      {"pages_of_another_length",
+       {encoded(of_pages(5, 2)), encoded(pages(5, 2))},
+       "8192 bytes in the pages"},
       {"an_eager_message_in_place", {encoded(with(eager, placed), to_nothing)}, "in place"},
       {"data_in_place_for_no_message", {encoded(data, to_nothing)}, "unexpected data of message"},
       {"data_in_place_without_a_grant",
@@ -209,7 +231,7 @@ std::vector<handshake_attack> handshake_attacks() {
          ++g.version;
          return encoded(g);
        },
-       "has version 4"},
+       "has version 5"},
       {"with_other_frames",
        [](devices::handshake g) {
          g.inline_bytes += 64;

@@ -28,6 +28,7 @@ add_library(tandem_cuda_double OBJECT
   doubles/cuda/memory.cpp
   doubles/cuda/modules.cpp
   doubles/cuda/copies.cpp
+  doubles/cuda/pages.cpp
   doubles/cuda/names.cpp
   doubles/cuda/streams.cpp
   doubles/cuda/world.cpp)

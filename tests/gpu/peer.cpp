@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -15,9 +16,14 @@
 #include <tandem/communicator.hpp>
 #include <tandem/detail/nccl.hpp>
 #include <tandem/parallel.hpp>
+#include <tandem/pipeline.hpp>
 #include <tandem/store.hpp>
+#include <tandem/window.hpp>
 
+#include "collectives/job.hpp"
 #include "gpu/counted_cuda.hpp"
+#include "gpu/gpu_stage.hpp"
+#include "gpu/page_memory.hpp"
 #include "gpu/rank_process.hpp"
 #include "support/pattern.hpp"
 #include "support/reserved_port.hpp"
@@ -38,23 +44,32 @@ void require(bool holds, const std::string& what) {
 }
 
 /// Device memory that is filled with a pattern or compared with one.
-void write(accelerator& gpu, const buffer& to, std::size_t bytes, std::uint64_t seed) {
-  pinned_buffer here(gpu, std::max<std::size_t>(bytes, 1));
-  fill({here.data(), bytes}, seed);
+void write(accelerator& gpu, const mutable_view& to, std::uint64_t seed) {
+  pinned_buffer here(gpu, std::max<std::size_t>(to.bytes, 1));
+  fill({here.data(), to.bytes}, seed);
   const device_stream on(gpu);
-  gpu.copy(to.data(), here.data(), bytes, on.get());
+  gpu.copy(to.data, here.data(), to.bytes, on.get());
   gpu.finish(on.get());
 }
-bool holds(accelerator& gpu, const buffer& from, std::size_t bytes, std::uint64_t seed) {
-  pinned_buffer here(gpu, std::max<std::size_t>(bytes, 1));
-  std::memset(here.data(), 0, bytes);
+bool holds(accelerator& gpu, const const_view& from, std::uint64_t seed) {
+  pinned_buffer here(gpu, std::max<std::size_t>(from.bytes, 1));
+  std::memset(here.data(), 0, from.bytes);
   const device_stream on(gpu);
-  gpu.copy(here.data(), from.data(), bytes, on.get());
+  gpu.copy(here.data(), from.data, from.bytes, on.get());
   gpu.finish(on.get());
-  return !first_wrong({here.data(), bytes}, seed);
+  return !first_wrong({here.data(), from.bytes}, seed);
 }
 
 constexpr std::size_t most_bytes = std::size_t{64} << 20;
+
+awaitable<void> exchange(channel& peer, const_view out, mutable_view in) {
+  std::vector<awaitable<void>> both;
+  both.push_back(peer.send(0, out));
+  both.push_back([](channel& on, mutable_view into) -> awaitable<void> {
+    co_await on.recv(0, into);
+  }(peer, in));
+  co_await when_all(std::move(both));
+}
 
 awaitable<void> every_size(fabric& job, channel& peer, int me, accelerator& gpu) {
   const buffer out(most_bytes, gpu.kind(), gpu.device()), in(most_bytes, gpu.kind(), gpu.device());
@@ -63,14 +78,9 @@ awaitable<void> every_size(fabric& job, channel& peer, int me, accelerator& gpu)
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{8},
                                     std::size_t{4097}, (std::size_t{1} << 20) + 3, most_bytes}) {
       seed += 2;
-      write(gpu, out, bytes, seed + static_cast<unsigned>(me));
-      std::vector<awaitable<void>> both;
-      both.push_back(peer.send(0, const_view(out.view()).part(0, bytes)));
-      both.push_back([](channel& on, mutable_view into) -> awaitable<void> {
-        co_await on.recv(0, into);
-      }(peer, in.view().part(0, bytes)));
-      co_await when_all(std::move(both));
-      require(holds(gpu, in, bytes, seed + static_cast<unsigned>(1 - me)),
+      write(gpu, out.view().part(0, bytes), seed + static_cast<unsigned>(me));
+      co_await exchange(peer, const_view(out.view()).part(0, bytes), in.view().part(0, bytes));
+      require(holds(gpu, in.view().part(0, bytes), seed + static_cast<unsigned>(1 - me)),
               "other bytes than were sent, of " + std::to_string(bytes));
     }
   }
@@ -83,7 +93,7 @@ awaitable<void> many_in_flight(fabric&, channel& peer, int me, accelerator& gpu)
   constexpr std::size_t each = (std::size_t{1} << 20) + 64, count = 32;
   const buffer memory(each * count, gpu.kind(), gpu.device());
   for (std::uint64_t round = 0; round < 4; ++round) {
-    if (me == 0) write(gpu, memory, memory.size(), round);
+    if (me == 0) write(gpu, memory.view(), round);
     std::vector<awaitable<void>> all;
     for (std::size_t i = 0; i < count; ++i) {
       const mutable_view view = memory.view().part(i * each, each);
@@ -96,7 +106,7 @@ awaitable<void> many_in_flight(fabric&, channel& peer, int me, accelerator& gpu)
       }(peer, static_cast<flow_id>(i), view, me));
     }
     co_await when_all(std::move(all));
-    if (me == 1) require(holds(gpu, memory, memory.size(), round), "other bytes than were sent");
+    if (me == 1) require(holds(gpu, memory.view(), round), "other bytes than were sent");
   }
 }
 
@@ -178,13 +188,96 @@ awaitable<void> island_without_end(fabric& job, channel&, int, accelerator& gpu)
   }
 }
 
+/// Memory of pages, within them and across, also where others have replaced them.
+awaitable<void> pages(fabric& over, channel& peer, int me, accelerator& gpu) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  page_memory out(gpu, {2 * mib, 20 * mib, 2 * mib, 20 * mib});
+  page_memory in(gpu, {20 * mib, 2 * mib, 20 * mib, 2 * mib});
+  std::uint64_t seed = 1;
+  std::size_t direct = 0;
+  for (int round = 0; round < 4; ++round) {
+    for (const auto& [offset, bytes] :
+         {std::pair{std::size_t{0}, std::size_t{8}}, std::pair{2 * mib - 100, std::size_t{4097}},
+          std::pair{mib, 30 * mib + 3}, std::pair{22 * mib, 22 * mib}}) {
+      seed += 2;
+      write(gpu, out.view(offset, bytes), seed + static_cast<unsigned>(me));
+      const std::size_t before = counted_cuda::copies();
+      co_await exchange(peer, out.view(offset, bytes), in.view(offset, bytes));
+      direct += counted_cuda::copies() - before <= 2 ? 1 : 0;
+      require(holds(gpu, in.view(offset, bytes), seed + static_cast<unsigned>(1 - me)),
+              "other bytes than were sent, of " + std::to_string(bytes));
+    }
+    if (round == 1) out.replace(gpu, 2 * mib, 20 * mib);
+    if (round == 2) in.replace(gpu, 22 * mib, 20 * mib);
+  }
+  require(over.kind_to(1 - me) == "peer copies", std::string(over.kind_to(1 - me)));
+  require(direct >= 8, std::to_string(direct) + " of 16 messages were copied directly");
+  require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
+}
+
+/// Each puts into the other's memory and reads it back, with a notification for every put.
+awaitable<void> windows(fabric& over, channel&, int me, accelerator& gpu) {
+  communicator both = co_await make_communicator(over, settings{});
+  const buffer memory(most_bytes, gpu.kind(), gpu.device());
+  const buffer out(most_bytes, gpu.kind(), gpu.device()), in(most_bytes, gpu.kind(), gpu.device());
+  window shared = co_await make_window(both, memory.view());
+  std::uint64_t seed = 1;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{8}, std::size_t{4097},
+                                  (std::size_t{1} << 20) + 3, most_bytes}) {
+    seed += 2;
+    const std::size_t offset = (most_bytes - bytes) / 2;
+    write(gpu, out.view().part(0, bytes), seed + static_cast<unsigned>(me));
+    co_await shared.put(1 - me, offset, const_view(out.view()).part(0, bytes), seed);
+    const window_notification arrived = co_await shared.notified();
+    require(arrived.value == seed && arrived.bytes == bytes && arrived.offset == offset,
+            "another notification");
+    require(holds(gpu, memory.view().part(offset, bytes), seed + static_cast<unsigned>(1 - me)),
+            "a put of " + std::to_string(bytes) + " has other bytes");
+    co_await shared.get(1 - me, offset, in.view().part(0, bytes));
+    require(holds(gpu, in.view().part(0, bytes), seed + static_cast<unsigned>(me)),
+            "a get of " + std::to_string(bytes) + " has other bytes");
+    co_await barrier(both);
+  }
+  co_await shared.close();
+  require(over.kind_to(1 - me) == "peer copies", std::string(over.kind_to(1 - me)));
+  require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
+}
+
+/// Every schedule, with the results of the same stages in the memory of one process.
+awaitable<void> pipelines(fabric& over, channel&, int me, accelerator& gpu) {
+  communicator both = co_await make_communicator(over, settings{});
+  device_watch watch(co_await asio::this_coro::executor, gpu);
+  for (const pipeline_shape& shape : shapes_of(2, 6)) {
+    const pipeline_schedule all = make_schedule(shape);
+    const stage_list expected = make_stages(all, gpu_stage::length);
+    job in_one_process(2);
+    const job::rank_body body = [&](int rank) {
+      return run_pipeline(in_one_process.world(rank), all,
+                          *expected[static_cast<std::size_t>(rank)]);
+    };
+    require(in_one_process.run(body).empty(), text_of(shape) + ": in one process it fails");
+    const integer_stage& right = *expected[static_cast<std::size_t>(me)];
+    for (int step = 0; step < 3; ++step) {
+      gpu_stage work(me, all, gpu, watch);
+      co_await run_pipeline(both, all, work);
+      bool is_right = work.outcomes == right.outcomes && work.gradients == right.gradients;
+      for (int chunk = 0; chunk < all.chunks; ++chunk) {
+        is_right = is_right && work.weights(chunk) == right.weights(chunk);
+      }
+      require(is_right, text_of(shape) + ": other results than in one process");
+      require(!work.outcomes.empty() || !work.gradients.empty() || me > 0, "nothing was computed");
+    }
+  }
+  require(over.kind_to(1 - me) == "peer copies", std::string(over.kind_to(1 - me)));
+  require(counted_cuda::kernels() == 0, std::to_string(counted_cuda::kernels()) + " kernels");
+}
+
 const std::vector<std::pair<std::string, role>>& parts() {
   static const std::vector<std::pair<std::string, role>> all{
-      {"every_size", every_size},
-      {"many_in_flight", many_in_flight},
-      {"ten_thousand", ten_thousand},
-      {"without_end", without_end},
-      {"island_without_end", island_without_end}};
+      {"every_size", every_size},     {"many_in_flight", many_in_flight},
+      {"ten_thousand", ten_thousand}, {"pages", pages},
+      {"windows", windows},           {"pipelines", pipelines},
+      {"without_end", without_end},   {"island_without_end", island_without_end}};
   return all;
 }
 
@@ -244,6 +337,15 @@ TEST_F(gpu_peers, many_in_flight) {
 }
 TEST_F(gpu_peers, ten_thousand_operations_leave_nothing) {
   expect_success("ten_thousand");
+}
+TEST_F(gpu_peers, pages_of_several_allocations) {
+  expect_success("pages");
+}
+TEST_F(gpu_peers, windows_without_kernels) {
+  expect_success("windows");
+}
+TEST_F(gpu_peers, pipelines_of_every_schedule) {
+  expect_success("pipelines");
 }
 
 void kill_one(const std::string& part) {

@@ -19,6 +19,9 @@ namespace tandem::devices {
 /// | pending       | described to the peer, no answer yet                      | are forwarded    |
 /// | open          | the peer has opened it                                    | go by references |
 ///
+/// Of pages that are mapped one after the other (PyTorch's expandable segments) as many are one
+/// allocation here as the view lies in; a longer view from the same first page replaces it.
+///
 /// An allocation is described once. Memory that was freed and allocated again at the same address
 /// is another allocation: drivers number them. Freed ones are found whenever a new one is added,
 /// and retired before the peer receives the description of what replaces them.
@@ -57,9 +60,17 @@ class exports {
     std::uint64_t base = 0;
     std::uint64_t bytes = 0;
     std::uint64_t used = 0;
+    struct part {
+      std::uint64_t number = 0;
+      std::uint64_t bytes = 0;
+    };
+    std::vector<part> parts = {};  // of pages, by address; empty: it has an IPC handle
+    std::vector<detail::owned_descriptor> descriptors = {};  // until the peer has answered
   };
 
   entry& add(accelerator& of, const const_view& view, std::uint64_t number);
+  bool describe_pages(entry& e, const const_view& view, shared_allocation& made);
+  static bool covers(const entry& e, const const_view& view) noexcept;
   std::uint32_t take_slot();
   void retire(std::uint32_t slot);
   void retire_freed();

@@ -19,7 +19,7 @@ namespace tandem::devices {
 ///
 /// Everything else follows from the limits of the inner channel, which both ends know.
 struct handshake {
-  std::uint32_t version = 3;
+  std::uint32_t version = 4;
   std::uint32_t credit_bytes = 0;
   std::uint32_t kinds = 0;
   std::uint32_t inline_bytes = 0;

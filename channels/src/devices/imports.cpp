@@ -51,7 +51,31 @@ bool imports::describe(const shared_allocation& what, std::string& why) {
   }
   entries_[slot] = std::make_unique<entry>();
   entries_[slot]->what = what;
-  unanswered_.push_back(what.id);
+  if (what.page_count == 0) unanswered_.push_back(what.id);
+  return true;
+}
+
+bool imports::add_pages(std::uint32_t id, std::span<const described_pages> more, std::string& why) {
+  entry* const to = find_entry(id);
+  const std::size_t left = to == nullptr ? 0 : to->what.page_count - to->what.pages.size();
+  if (left < more.size()) {
+    why = fmt::format("{} pages of allocation {:#x}, of which {} are left", more.size(), id, left);
+    return false;
+  }
+  std::vector<described_pages>& all = to->what.pages;
+  all.insert(all.end(), more.begin(), more.end());
+  if (left > more.size()) return true;
+  std::uint64_t bytes = 0;
+  bool is_sound = true;
+  for (const described_pages& each : all) {
+    is_sound = is_sound && each.bytes > 0;
+    bytes += each.bytes;
+  }
+  if (!is_sound || bytes != to->what.bytes) {
+    why = fmt::format("{} bytes in the pages of allocation {:#x} of {}", bytes, id, to->what.bytes);
+    return false;
+  }
+  unanswered_.push_back(id);
   return true;
 }
 
@@ -85,8 +109,26 @@ const std::shared_ptr<const mapping>& imports::map(entry& of, accelerator& by) {
   if (known != of.maps.end()) return known->second;
   require_peer_access(by, of.what);
   std::shared_ptr<const mapping> made;
-  if (by_ == peer_access::mapped) made = map_shared(by, of.what.handle);
+  if (by_ == peer_access::mapped) {
+    made = of.what.pages.empty() ? map_shared(by, of.what.handle) : map_pages(of, by);
+  }
   return of.maps.emplace(&by, std::move(made)).first->second;
+}
+
+/// One mapping for all devices here: the descriptors are there for the first one only.
+std::shared_ptr<const mapping> imports::map_pages(const entry& of, accelerator& by) {
+  if (!of.maps.empty()) {
+    of.maps.begin()->second->let_access(by);
+    return of.maps.begin()->second;
+  }
+  std::vector<std::uint32_t> which;
+  for (const described_pages& each : of.what.pages) which.push_back(each.descriptor);
+  const auto copied = shm::copy_descriptors(owner_of_pages(of.what), which);
+  std::vector<accelerator::pages> all;
+  for (std::size_t i = 0; i < copied.size(); ++i) {
+    all.push_back({copied[i].get(), static_cast<std::size_t>(of.what.pages[i].bytes)});
+  }
+  return std::make_shared<const mapping>(by, all);
 }
 
 std::optional<imports::source> imports::find(const shared_location& at, std::uint64_t bytes,

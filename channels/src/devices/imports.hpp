@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ class imports {
 
   /// False: protocol violation, described by `why`.
   bool describe(const shared_allocation& what, std::string& why);
+  /// The next pages of an allocation that was described without all of them. False as above.
+  bool add_pages(std::uint32_t id, std::span<const described_pages> more, std::string& why);
   /// Closes the allocation as soon as no copy reads it. False as above.
   bool retire(std::uint32_t id, std::string& why);
 
@@ -58,6 +61,7 @@ class imports {
 
   entry* find_entry(std::uint32_t id) noexcept;
   const std::shared_ptr<const mapping>& map(entry& of, accelerator& by);
+  static std::shared_ptr<const mapping> map_pages(const entry& of, accelerator& by);
 
   const peer_access by_;
   std::vector<std::unique_ptr<entry>> entries_;  // by slot

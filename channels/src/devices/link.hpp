@@ -122,6 +122,7 @@ class link final : public transport::link_base,
   bool has_control_messages() const noexcept;
   void send_control_messages();
   void send_control(const control_message& what);
+  void send_pages(const control_message& described);
 
   // Payloads through shared staging.
   bool can_be_shared(const protocol::outgoing_frame& out) const;

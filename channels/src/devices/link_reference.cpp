@@ -231,6 +231,7 @@ void link::send_control_messages() {
       made.allocation = *update.described;
     }
     send_control(made);
+    send_pages(made);
   }
   imports::answer answer;
   while (default_copier_ != nullptr &&
@@ -241,6 +242,17 @@ void link::send_control_messages() {
     control_message made{.what = what, .id = answer.id};
     made.why = answer.why;
     send_control(made);
+  }
+}
+
+void link::send_pages(const control_message& described) {
+  std::span<const described_pages> left = described.allocation.pages;
+  while (!left.empty()) {
+    const std::size_t count = std::min(left.size(), control_message::max_pages);
+    control_message part{.what = control_message::type::pages, .id = described.id};
+    part.allocation.pages.assign(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(count));
+    left = left.subspan(count);
+    send_control(part);
   }
 }
 
@@ -259,6 +271,10 @@ void link::take_control_message(std::span<const std::byte> bytes) {
     case control_message::type::described:
       is_sound = is_of_staging ? peer_staging_.describe(received->allocation, why)
                                : imports_->describe(received->allocation, why);
+      break;
+    case control_message::type::pages:
+      is_sound =
+          !is_of_staging && imports_->add_pages(received->id, received->allocation.pages, why);
       break;
     case control_message::type::retired:
       is_sound = !is_of_staging && imports_->retire(received->id, why);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <tandem/accelerator.hpp>
 
 namespace tandem::devices {
@@ -9,15 +11,32 @@ namespace tandem::devices {
 class mapping {
  public:
   mapping(accelerator& on, const accelerator::handle& shared) : on_(on), base_(on.open(shared)) {}
-  ~mapping() { on_.close(base_); }
+  mapping(accelerator& on, std::span<const accelerator::pages> all)
+      : on_(on), base_(on.map_pages(all)), page_bytes_(total_bytes(all)) {}
+  ~mapping() {
+    if (page_bytes_ > 0) {
+      on_.unmap_pages(base_, page_bytes_);
+    } else {
+      on_.close(base_);
+    }
+  }
   mapping(const mapping&) = delete;
   mapping& operator=(const mapping&) = delete;
 
   const std::byte* base() const noexcept { return static_cast<const std::byte*>(base_); }
+  /// Lets another device access it. @pre of pages
+  void let_access(accelerator& other) const { other.access_pages(base_, page_bytes_); }
 
  private:
+  static std::size_t total_bytes(std::span<const accelerator::pages> all) noexcept {
+    std::size_t bytes = 0;
+    for (const accelerator::pages& each : all) bytes += each.bytes;
+    return bytes;
+  }
+
   accelerator& on_;
   void* const base_;
+  const std::size_t page_bytes_ = 0;  ///< 0: it has an IPC handle
 };
 
 /// Maps an allocation, or returns the mapping of another channel of this process: drivers refuse to

@@ -20,6 +20,8 @@ constexpr std::size_t body_offset = 12;
 constexpr std::size_t handle_offset = 48;
 static_assert(handle_offset + sizeof(accelerator::handle) <= checked_control_bytes);
 static_assert(body_offset + sizeof(control_message::serials) <= checked_control_bytes);
+constexpr std::size_t page_unit_bytes = 4096;
+static_assert(body_offset + control_message::max_pages * 8 <= checked_control_bytes);
 
 constexpr std::size_t uuid_bytes = 16;
 
@@ -76,8 +78,17 @@ void encode(const control_message& from, std::span<std::byte, control_message_by
       put<std::uint64_t>(p + 24, a.bytes);
       put_uuid(p + 32, a.uuid);
       std::copy(a.handle.begin(), a.handle.end(), p + handle_offset);
+      count = a.page_count;
       break;
     }
+    case control_message::type::pages:
+      for (const described_pages& each : from.allocation.pages) {
+        put<std::uint32_t>(p + body_offset + 8 * count, each.descriptor);
+        put<std::uint32_t>(p + body_offset + 8 * count + 4,
+                           static_cast<std::uint32_t>(each.bytes / page_unit_bytes));
+        ++count;
+      }
+      break;
     case control_message::type::refused:
       count = std::min(from.why.size(), checked_control_bytes - body_offset);
       std::memcpy(p + body_offset, from.why.data(), count);
@@ -119,6 +130,17 @@ std::optional<control_message> decode_control_message(std::span<const std::byte>
       made.allocation.bytes = take<std::uint64_t>(p + 24);
       made.allocation.uuid = take_uuid(p + 32);
       std::copy_n(p + handle_offset, made.allocation.handle.size(), made.allocation.handle.begin());
+      made.allocation.page_count = count;
+      if (count > max_described_pages) break;
+      return made;
+    case control_message::type::pages:
+      if (count == 0 || count > control_message::max_pages) break;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::byte* const at = p + body_offset + 8 * i;
+        made.allocation.pages.push_back(
+            {take<std::uint32_t>(at),
+             take<std::uint32_t>(at + 4) * std::uint64_t{page_unit_bytes}});
+      }
       return made;
     case control_message::type::retired:
     case control_message::type::opened:

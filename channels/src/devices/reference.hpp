@@ -32,8 +32,9 @@ reference decode_reference(const std::byte* from) noexcept;
 ///
 ///    0 magic u32 "TNDR"  4 type u8  5 kind of memory u8  6 count u16  8 allocation u32
 ///   12 count u32s: serials; or
-///   16 base u64  24 bytes u64  32 device's uuid  48 handle; or
-///   12 text of `count` bytes
+///   16 base u64  24 bytes u64  32 device's uuid  48 handle (`count` is that of its pages); or
+///   12 text of `count` bytes; or
+///   12 `count` pages: descriptor u32, bytes / 4096 u32
 ///  124 CRC32C of bytes 0..123
 struct control_message {
   enum class type : std::uint8_t {
@@ -42,6 +43,7 @@ struct control_message {
     opened = 3,     ///< answer: this end can read `id`
     refused = 4,    ///< answer: this end cannot read `id`, and why
     pulled = 5,     ///< acknowledges references that were read or are not needed
+    pages = 6,      ///< the next pages of the allocation that was described last
   };
   type what = type::pulled;
   std::uint32_t id = 0;
@@ -49,6 +51,7 @@ struct control_message {
   std::string why = {};  ///< truncated to the message
   std::array<std::uint32_t, 28> serials{};
   std::uint16_t count = 0;  ///< of serials
+  static constexpr std::size_t max_pages = 14;
 };
 constexpr std::size_t control_message_bytes = 128;
 

@@ -7,6 +7,7 @@
 #include <tandem/detail/trust.hpp>
 
 #include "fabric/host_identity.hpp"
+#include "protocol/frame.hpp"
 
 namespace tandem::devices {
 namespace {
@@ -38,6 +39,17 @@ id this_process() {
 }
 
 }  // namespace
+
+/// Little endian: number u32, start u64.
+void set_owner_of_pages(shared_allocation& of, const shm::process_number& owner) {
+  protocol::put<std::uint32_t>(of.handle.data(), owner.number);
+  protocol::put<std::uint64_t>(of.handle.data() + 4, owner.started);
+}
+
+shm::process_number owner_of_pages(const shared_allocation& of) {
+  return {protocol::take<std::uint32_t>(of.handle.data()),
+          protocol::take<std::uint64_t>(of.handle.data() + 4)};
+}
 
 process_location process_location::here() {
   static const id host = digest_of(transport::host_identity());

@@ -5,18 +5,36 @@
 #include <cstdint>
 #include <string>
 #include <tandem/accelerator.hpp>
+#include <vector>
+
+#include "shared_memory/process_descriptors.hpp"
 
 namespace tandem::devices {
 
-/// An allocation of device memory, as its owner describes it to a peer that may read it.
+/// Pages of device memory, by a descriptor of the owner's process.
+struct described_pages {
+  std::uint32_t descriptor = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// An allocation of device memory, as its owner describes it to a peer that may read it: one with
+/// an IPC handle, or several of pages that are mapped one after the other
+/// (`accelerator::export_pages`).
 struct shared_allocation {
   std::uint32_t id = 0;  ///< chosen by the owner: generation << 16 | slot
   memory_kind kind = memory_kind::cuda;
   std::string uuid;        ///< of the device
   std::uint64_t base = 0;  ///< its address in the owner's process
   std::uint64_t bytes = 0;
-  accelerator::handle handle{};  ///< empty where both ends are one process
+  /// Empty where both ends are one process; of pages: the process that has the descriptors.
+  accelerator::handle handle{};
+  std::vector<described_pages> pages = {};
+  std::size_t page_count = 0;  ///< of `pages` when all of them have arrived
 };
+
+/// Writes the process whose descriptors the pages have into the handle, and reads it.
+void set_owner_of_pages(shared_allocation& of, const shm::process_number& owner);
+shm::process_number owner_of_pages(const shared_allocation& of);
 
 /// A location in a described allocation, valid at both ends.
 struct shared_location {
@@ -29,6 +47,9 @@ inline constexpr std::array vendors{memory_kind::cuda, memory_kind::hip};
 constexpr std::size_t vendor_index(memory_kind vendor) noexcept {
   return vendor == memory_kind::cuda ? 0 : 1;
 }
+
+/// Of one shared allocation: 5 GiB of PyTorch's segments of 20 MiB.
+constexpr std::size_t max_described_pages = 256;
 
 /// Allocations that an owner describes to one peer at a time; slots are below it.
 constexpr std::uint32_t max_shared_allocations = 256;

@@ -148,6 +148,22 @@ class accelerator {
   /// twice at a time. @par Errors also for a handle that this same process has shared.
   virtual void* open(const handle& shared) = 0;
   virtual void close(void* opened) noexcept = 0;
+  /// Pages that were made apart from their addresses (cuMemCreate: PyTorch's expandable segments,
+  /// ncclMemAlloc), which have no IPC handle but a descriptor.
+  struct pages {
+    int descriptor = -1;  ///< an allocation's, as `allocation_of` finds it
+    std::size_t bytes = 0;
+  };
+  /// A new descriptor of the pages of an allocation, which the caller closes; -1: it is no such
+  /// memory. @par Errors `device_failed`: the pages were made without a handle type for other
+  /// processes. @param base  as `allocation_of` returns it
+  virtual int export_pages(void* base);
+  /// Maps such pages one after the other, for copies on this device. The descriptors are not needed
+  /// afterwards.
+  virtual void* map_pages(std::span<const pages> all);
+  /// Lets this device access what another one has mapped.
+  virtual void access_pages(void* mapped, std::size_t bytes);
+  virtual void unmap_pages(void* mapped, std::size_t bytes) noexcept;
   /// A dma-buf descriptor, and the offset of an address in it.
   struct dma_buf {
     int descriptor = -1;

@@ -58,6 +58,20 @@ void accelerator::copy_all(std::span<const piece> what, stream on) {
   for (const piece& each : what) copy(each.to, each.from, each.bytes, on);
 }
 
+int accelerator::export_pages(void* /*base*/) {
+  return -1;
+}
+
+void* accelerator::map_pages(std::span<const pages> /*all*/) {
+  throw error(errc::unsupported_memory, text() + " cannot map pages of other processes");
+}
+
+void accelerator::access_pages(void* /*mapped*/, std::size_t /*bytes*/) {
+  throw error(errc::unsupported_memory, text() + " cannot map pages of other processes");
+}
+
+void accelerator::unmap_pages(void* /*mapped*/, std::size_t /*bytes*/) noexcept {}
+
 accelerators find_accelerators(memory_kind kind) {
   const std::lock_guard lock(mutex);
   if (kind == memory_kind::hip) {

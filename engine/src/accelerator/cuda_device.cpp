@@ -1,10 +1,8 @@
 #include "accelerator/cuda_device.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
-#include <cstring>
 #include <tandem/detail/blocking_call.hpp>
 #include <utility>
 
@@ -13,12 +11,6 @@ namespace {
 
 namespace cu = detail::cu;
 
-cu::address address_of(const void* pointer) noexcept {
-  return reinterpret_cast<cu::address>(pointer);
-}
-void* pointer_to(cu::address address) noexcept {
-  return reinterpret_cast<void*>(address);  // NOLINT: the driver's integer is a pointer
-}
 cu::stream cuda_stream(accelerator::stream handle) noexcept {
   return static_cast<cu::stream>(handle);
 }
@@ -238,69 +230,6 @@ bool cuda_device::is_complete(event which) {
   if (status == cu::not_ready) return false;
   require_success(status, "cuEventQuery");
   return true;
-}
-
-bool cuda_device::can_access_peer(int other_device) {
-  if (other_device == device()) return true;
-  auto& other = static_cast<cuda_device&>(accelerator_at(memory_kind::cuda, other_device));
-  int can = 0;
-  require_success(driver_.can_access_peer(&can, id_, other.id_), "cuDeviceCanAccessPeer");
-  if (can == 0) return false;
-  const cu::context peer_context = other.context();
-  const scoped_device here(*this);
-  const cu::result status = driver_.enable_peer_access(peer_context, 0);
-  if (status != cu::peer_access_already_enabled) require_success(status, "cuCtxEnablePeerAccess");
-  return true;
-}
-
-accelerator::handle cuda_device::share(void* base) {
-  const scoped_device here(*this);
-  cu::ipc_handle made{};
-  require_success(driver_.get_ipc_handle(&made, address_of(base)), "cuIpcGetMemHandle");
-  handle shared{};
-  static_assert(sizeof(shared) == sizeof(made));
-  std::memcpy(shared.data(), made.bytes.data(), shared.size());
-  return shared;
-}
-
-void* cuda_device::open(const handle& shared) {
-  const scoped_device here(*this);
-  cu::ipc_handle which{};
-  std::memcpy(which.bytes.data(), shared.data(), shared.size());
-  cu::address into = 0;
-  require_success(driver_.open_ipc_handle(&into, which, cu::ipc_lazy_enable_peer_access),
-                  "cuIpcOpenMemHandle");
-  return pointer_to(into);
-}
-
-void cuda_device::close(void* opened) noexcept {
-  attempt_noexcept([&] { driver_.close_ipc_handle(address_of(opened)); });
-}
-
-/// The driver exports whole pages.
-accelerator::dma_buf cuda_device::export_dma_buf(const void* address, std::size_t bytes) {
-  if (!facts_.exports_dma_buf) {
-    throw error(errc::unsupported_memory, fmt::format("{} cannot export a dma-buf", text_),
-                "it needs NVIDIA's open kernel modules, driver 515 or newer, and Linux 5.12");
-  }
-  const auto page = static_cast<cu::address>(::sysconf(_SC_PAGESIZE));
-  const cu::address first = address_of(address) / page * page;
-  const cu::address last = (address_of(address) + bytes + page - 1) / page * page;
-  const scoped_device here(*this);
-  dma_buf made;
-  made.offset_bytes = static_cast<std::size_t>(address_of(address) - first);
-  require_success(
-      driver_.export_range(&made.descriptor, first, static_cast<std::size_t>(last - first),
-                           cu::dma_buf_descriptor, 0),
-      "cuMemGetHandleForAddressRange");
-  return made;
-}
-
-void cuda_device::flush_rdma() {
-  if (!facts_.needs_rdma_flush || driver_.flush_rdma_writes == nullptr) return;
-  const scoped_device here(*this);
-  require_success(driver_.flush_rdma_writes(cu::flush_to_current_context, cu::flush_scope_owner),
-                  "cuFlushGPUDirectRDMAWrites");
 }
 
 accelerator::module cuda_device::load(const void* image) {

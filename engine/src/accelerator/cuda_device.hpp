@@ -17,6 +17,13 @@ namespace tandem::devices {
 void check(const detail::cuda& driver, detail::cu::result status, std::string_view call,
            std::string_view on);
 
+inline detail::cu::address address_of(const void* pointer) noexcept {
+  return reinterpret_cast<detail::cu::address>(pointer);
+}
+inline void* pointer_to(detail::cu::address address) noexcept {
+  return reinterpret_cast<void*>(address);  // NOLINT: the driver's integer is a pointer
+}
+
 /// One CUDA device, by its primary context, which it shares with users of the CUDA runtime.
 class cuda_device final : public accelerator {
  public:
@@ -63,6 +70,10 @@ class cuda_device final : public accelerator {
   handle share(void* base) override;
   void* open(const handle& shared) override;
   void close(void* opened) noexcept override;
+  int export_pages(void* base) override;
+  void* map_pages(std::span<const pages> all) override;
+  void access_pages(void* mapped, std::size_t bytes) override;
+  void unmap_pages(void* mapped, std::size_t bytes) noexcept override;
   dma_buf export_dma_buf(const void* address, std::size_t bytes) override;
   void flush_rdma() override;
 

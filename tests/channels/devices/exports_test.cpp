@@ -1,7 +1,10 @@
 #include "devices/exports.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <tandem/memory.hpp>
 
 #include "doubles/cuda/double.hpp"
@@ -134,6 +137,89 @@ TEST_F(exports_test, view_beyond_its_allocation_is_forwarded) {
   mine.opened(described(mine).id);
   EXPECT_FALSE(mine.find(gpu(), const_view(memory.data(), 65, memory_kind::cuda, 0)));
   EXPECT_TRUE(mine.find(gpu(), const_view(memory.data() + 64 - 1, 1, memory_kind::cuda, 0)));
+}
+
+/// Pages of one device: four, one and two of 4096 bytes.
+class pages_exports_test : public exports_test {
+ protected:
+  ~pages_exports_test() override { world_.free_pages(base_); }
+  const_view view(std::size_t offset, std::size_t bytes) const {
+    return {base_ + offset, bytes, memory_kind::cuda, 0};
+  }
+  /// Describes and opens what `at` needs.
+  shared_allocation open(exports& by, const const_view& at) {
+    EXPECT_FALSE(by.find(gpu(), at));
+    for (exports::update update; by.next(update);) {
+      if (update.described) {
+        EXPECT_TRUE(by.opened(update.described->id));
+        return *update.described;
+      }
+      retired_.push_back(update.retired);
+    }
+    ADD_FAILURE() << "nothing was described";
+    return {};
+  }
+
+  std::byte* const base_ = world_.make_pages(0, {4 * 4096, 4096, 2 * 4096});
+  std::vector<std::uint32_t> retired_;
+};
+
+TEST_F(pages_exports_test, as_many_are_described_as_the_view_lies_in) {
+  exports mine(peer_access::mapped);
+  const shared_allocation made = open(mine, view(4 * 4096 - 1, 2));
+  ASSERT_EQ(made.pages.size(), 2U);
+  EXPECT_EQ(made.page_count, 2U);
+  EXPECT_EQ(made.pages[0].bytes, 4U * 4096);
+  EXPECT_EQ(made.pages[1].bytes, 4096U);
+  EXPECT_EQ(made.bytes, 5U * 4096);
+  EXPECT_EQ(made.base, reinterpret_cast<std::uintptr_t>(base_));
+  EXPECT_EQ(owner_of_pages(made).number, static_cast<std::uint32_t>(::getpid()));
+  const auto within = mine.find(gpu(), view(4 * 4096 + 5, 100));
+  ASSERT_TRUE(within) << "it begins in the second of them";
+  EXPECT_EQ(within->offset, 4U * 4096 + 5);
+  EXPECT_FALSE(mine.has_updates());
+}
+
+TEST_F(pages_exports_test, a_longer_view_replaces_what_was_described) {
+  exports mine(peer_access::mapped);
+  const shared_allocation first = open(mine, view(0, 1));
+  EXPECT_EQ(first.pages.size(), 1U);
+  const shared_allocation second = open(mine, view(0, 7 * 4096));
+  EXPECT_EQ(second.pages.size(), 3U);
+  EXPECT_EQ(retired_, std::vector{first.id});
+  EXPECT_TRUE(mine.find(gpu(), view(6 * 4096, 4096)));
+  EXPECT_EQ(mine.described(), 1U);
+}
+
+TEST_F(pages_exports_test, pages_that_others_have_replaced_are_retired) {
+  exports mine(peer_access::mapped);
+  const shared_allocation first = open(mine, view(0, 7 * 4096));
+  world_.renew_pages(base_ + 4 * 4096);
+  EXPECT_TRUE(mine.find(gpu(), view(0, 4096))) << "it does not need them";
+  const shared_allocation second = open(mine, view(0, 5 * 4096));
+  EXPECT_EQ(retired_, std::vector{first.id});
+  EXPECT_EQ(second.pages.size(), 2U);
+}
+
+TEST_F(pages_exports_test, descriptors_are_closed_when_the_peer_has_answered) {
+  exports mine(peer_access::mapped);
+  EXPECT_FALSE(mine.find(gpu(), view(0, 5 * 4096)));
+  const shared_allocation made = described(mine);
+  const auto is_open = [](const described_pages& each) {
+    return ::fcntl(static_cast<int>(each.descriptor), F_GETFD) == FD_CLOEXEC;
+  };
+  EXPECT_TRUE(std::all_of(made.pages.begin(), made.pages.end(), is_open));
+  EXPECT_TRUE(mine.refused(made.id, "no peer access"));
+  EXPECT_TRUE(std::none_of(made.pages.begin(), made.pages.end(), is_open));
+  EXPECT_FALSE(mine.find(gpu(), view(0, 1)));
+  EXPECT_FALSE(mine.has_updates()) << "it is not tried again";
+}
+
+TEST_F(pages_exports_test, a_view_beyond_its_pages_is_forwarded) {
+  exports mine(peer_access::mapped);
+  EXPECT_FALSE(mine.find(gpu(), view(0, 7 * 4096 + 1)));
+  EXPECT_FALSE(mine.has_updates());
+  EXPECT_EQ(world_.open().page_handles, 0U);
 }
 
 TEST_F(exports_test, host_memory_is_not_exported) {

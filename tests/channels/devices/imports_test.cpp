@@ -125,6 +125,99 @@ TEST_F(imports_test, references_are_validated) {
   EXPECT_FALSE(mine.retire(9, why_));
 }
 
+/// Pages of two allocations of this process, described by descriptors of its own.
+class pages_imports_test : public imports_test {
+ protected:
+  ~pages_imports_test() override { world_.free_pages(base_); }
+  shared_allocation describe(std::uint32_t id) {
+    shared_allocation made;
+    made.id = id;
+    made.uuid = cuda_at(0).facts().uuid;
+    made.base = reinterpret_cast<std::uintptr_t>(base_);
+    made.bytes = 3 * 4096;
+    made.page_count = 2;
+    set_owner_of_pages(made, shm::process_number::here());
+    return made;
+  }
+  std::vector<described_pages> pages() {
+    std::vector<described_pages> made;
+    for (const auto& [offset, bytes] : {std::pair{0, 4096}, std::pair{4096, 8192}}) {
+      exported_.emplace_back(cuda_at(0).export_pages(base_ + offset));
+      made.push_back(
+          {static_cast<std::uint32_t>(exported_.back().get()), static_cast<std::uint64_t>(bytes)});
+    }
+    return made;
+  }
+  std::string answer_of(imports& by) {
+    imports::answer answer;
+    EXPECT_TRUE(by.next(cuda_at(1), answer));
+    return answer.why;
+  }
+
+  std::byte* const base_ = world_.make_pages(0, {4096, 8192});
+  std::vector<detail::owned_descriptor> exported_;
+};
+
+TEST_F(pages_imports_test, they_are_mapped_once_for_all_devices) {
+  imports mine(peer_access::mapped);
+  ASSERT_TRUE(mine.describe(describe(3), why_)) << why_;
+  EXPECT_FALSE(mine.has_unanswered()) << "the pages have not arrived";
+  const std::vector<described_pages> all = pages();
+  EXPECT_TRUE(mine.add_pages(3, std::span(all).first(1), why_));
+  EXPECT_FALSE(mine.has_unanswered());
+  EXPECT_TRUE(mine.add_pages(3, std::span(all).last(1), why_));
+  EXPECT_EQ(answer_of(mine), "");
+  exported_.clear();
+  for (const int device : {1, 0}) {
+    const auto found = mine.find({3, 4000}, 8000, cuda_at(device), why_);
+    ASSERT_TRUE(found) << why_;
+    std::byte* const there = world_.host(static_cast<const std::byte*>(found->from), 8000);
+    there[200] = std::byte{42};
+    EXPECT_EQ(*world_.host(base_ + 4200), std::byte{42}) << "the same memory";
+  }
+  EXPECT_EQ(openings(), 1U);
+  EXPECT_EQ(world_.calls("cuMemMap"), 2U);
+  EXPECT_EQ(world_.calls("cuMemSetAccess"), 2U);
+  EXPECT_TRUE(mine.retire(3, why_));
+  EXPECT_EQ(openings(), 0U);
+}
+
+TEST_F(pages_imports_test, descriptions_are_validated) {
+  const std::vector<described_pages> all = pages();
+  imports mine(peer_access::mapped);
+  EXPECT_FALSE(mine.add_pages(3, all, why_)) << "not described";
+  ASSERT_TRUE(mine.describe(describe(3), why_));
+  std::vector<described_pages> more = all;
+  more.push_back(all[0]);
+  EXPECT_FALSE(mine.add_pages(3, more, why_));
+  EXPECT_NE(why_.find("3 pages of allocation 0x3, of which 2 are left"), std::string::npos) << why_;
+  more.pop_back();
+  more[1].bytes += 4096;
+  EXPECT_FALSE(mine.add_pages(3, more, why_));
+  EXPECT_NE(why_.find("16384 bytes in the pages"), std::string::npos) << why_;
+  ASSERT_TRUE(mine.describe(describe(4), why_));
+  more[1].bytes = 0;
+  EXPECT_FALSE(mine.add_pages(4, more, why_));
+}
+
+TEST_F(pages_imports_test, another_process_and_other_descriptors_are_refused) {
+  imports mine(peer_access::mapped);
+  const std::vector<described_pages> all = pages();
+  shared_allocation other = describe(0);
+  shm::process_number later = shm::process_number::here();
+  ++later.started;
+  set_owner_of_pages(other, later);
+  ASSERT_TRUE(mine.describe(other, why_) && mine.add_pages(0, all, why_));
+  EXPECT_NE(answer_of(mine).find("another process has its number"), std::string::npos);
+  ASSERT_TRUE(mine.describe(describe(1), why_));
+  ASSERT_TRUE(mine.add_pages(1, std::vector{described_pages{100'000, 4096}, all[1]}, why_));
+  EXPECT_NE(answer_of(mine).find("cannot be copied: Bad file descriptor"), std::string::npos);
+  ASSERT_TRUE(mine.describe(describe(2), why_));
+  ASSERT_TRUE(mine.add_pages(2, std::vector{all[0], described_pages{0, 8192}}, why_));
+  EXPECT_NE(answer_of(mine).find("cuMemImportFromShareableHandle on cuda:1"), std::string::npos);
+  EXPECT_EQ(openings(), 0U);
+}
+
 TEST(imports_without_peers, devices_without_peer_access_are_named) {
   cuda_double::options apart;
   apart.peers.emplace();

@@ -33,6 +33,32 @@ TEST(control_message_test, allocation_round_trips) {
   EXPECT_EQ(received->allocation.handle, sent.allocation.handle);
 }
 
+TEST(control_message_test, pages_round_trip) {
+  control_message sent{.what = control_message::type::described, .id = 7};
+  sent.allocation.page_count = max_described_pages;
+  std::string why;
+  auto received = round_trip(sent, why);
+  ASSERT_TRUE(received) << why;
+  EXPECT_EQ(received->allocation.page_count, max_described_pages);
+  ++sent.allocation.page_count;
+  EXPECT_FALSE(round_trip(sent, why));
+  EXPECT_NE(why.find("count 257"), std::string::npos) << why;
+
+  sent = {.what = control_message::type::pages, .id = 7};
+  EXPECT_FALSE(round_trip(sent, why)) << "none";
+  for (std::uint32_t i = 0; i < control_message::max_pages; ++i) {
+    sent.allocation.pages.push_back({~i, std::uint64_t{i + 1} << 40});
+  }
+  received = round_trip(sent, why);
+  ASSERT_TRUE(received) << why;
+  EXPECT_EQ(received->id, 7U);
+  ASSERT_EQ(received->allocation.pages.size(), control_message::max_pages);
+  for (std::uint32_t i = 0; i < control_message::max_pages; ++i) {
+    EXPECT_EQ(received->allocation.pages[i].descriptor, ~i);
+    EXPECT_EQ(received->allocation.pages[i].bytes, std::uint64_t{i + 1} << 40);
+  }
+}
+
 TEST(control_message_test, long_reason_is_truncated) {
   control_message sent{.what = control_message::type::refused, .id = 9};
   sent.why = std::string(1000, 'x');

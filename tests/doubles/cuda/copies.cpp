@@ -196,6 +196,11 @@ std::byte* world::reach(cu::address at, std::size_t bytes, int by, bool& pageabl
       return nullptr;
     }
     const std::set<int>& reached = devices[static_cast<std::size_t>(by)].reached;
+    if (found->kind == region_kind::pages) {
+      if (found->accessible.count(by) == 1) return found->data + offset;
+      why = what_is(at) + ", which device " + std::to_string(by) + " may not access";
+      return nullptr;
+    }
     if (!found->is_host() && found->device != by && found->opened_by != by &&
         reached.count(found->device) == 0) {
       why = what_is(at) + " on device " + std::to_string(found->device) + ", which device " +

@@ -74,6 +74,21 @@ std::byte* cuda_double::host(cu::address of, std::size_t bytes) {
   throw std::out_of_range(std::to_string(bytes) + " bytes of which " + world_->what_is(of));
 }
 
+std::byte* cuda_double::make_pages(int device, const std::vector<std::size_t>& bytes) {
+  const cuda::world::lock held(world_->mutex);
+  return reinterpret_cast<std::byte*>(world_->make_pages(device, bytes));
+}
+
+void cuda_double::renew_pages(const std::byte* at) {
+  const cuda::world::lock held(world_->mutex);
+  world_->renew_pages(reinterpret_cast<cu::address>(at));
+}
+
+void cuda_double::free_pages(const std::byte* base) {
+  const cuda::world::lock held(world_->mutex);
+  world_->remove(reinterpret_cast<cu::address>(base));
+}
+
 void cuda_double::add_kernel(const std::string& name, std::vector<std::size_t> argument_bytes,
                              kernel what) {
   const cuda::world::lock held(world_->mutex);

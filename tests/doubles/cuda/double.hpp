@@ -86,6 +86,11 @@ class cuda_double {
   T* host(const T* of, std::size_t count = 1) {
     return reinterpret_cast<T*>(host(reinterpret_cast<cu::address>(of), count * sizeof(T)));
   }
+  /// Maps new pages of a device one after the other, as PyTorch's expandable segments do.
+  std::byte* make_pages(int device, const std::vector<std::size_t>& bytes);
+  /// Replaces those that are mapped here by others, at the same addresses.
+  void renew_pages(const std::byte* at);
+  void free_pages(const std::byte* base);
   /// @param arguments  a pointer to a copy of each
   using kernel =
       std::function<void(unsigned blocks, unsigned threads, void** arguments, cuda_double&)>;
@@ -108,7 +113,7 @@ class cuda_double {
   /// Objects that are still open.
   struct objects {
     std::size_t allocations = 0, pinned = 0, registrations = 0, streams = 0, events = 0;
-    std::size_t modules = 0, openings = 0, pushed_contexts = 0;
+    std::size_t modules = 0, openings = 0, pushed_contexts = 0, page_handles = 0;
     std::size_t device_bytes = 0;
     bool operator==(const objects&) const = default;
   };

@@ -24,6 +24,7 @@ static_assert(sizeof(wire) <= sizeof(cu::ipc_handle));
 cu::result get_ipc_handle(cu::ipc_handle* into, cu::address of) {
   return call_on_device("cuIpcGetMemHandle", [&](world& in, world::lock&, device&) {
     const region* const found = in.find(of);
+    if (found != nullptr && found->kind == region_kind::pages) return cu::invalid_value;
     if (found == nullptr || found->kind != region_kind::allocation) {
       return in.misuse(cu::invalid_value, "cuIpcGetMemHandle: " + in.what_is(of));
     }

@@ -60,7 +60,13 @@ cu::result pointer_attribute(void* into, int which, cu::address of) {
         *static_cast<int*>(into) = found->device;
         return cu::success;
       case cu::pointer_buffer_id:
-        *static_cast<unsigned long long*>(into) = found->id;
+        if (found->kind != region_kind::pages) {
+          *static_cast<unsigned long long*>(into) = found->id;
+        } else if (const region::part* const part = found->part_at(of)) {
+          *static_cast<unsigned long long*>(into) = part->id;
+        } else {
+          return cu::invalid_value;
+        }
         return cu::success;
       case cu::pointer_is_ipc_capable:
         *static_cast<bool*>(into) = found->kind == region_kind::allocation;
@@ -75,8 +81,11 @@ cu::result address_range(cu::address* base, std::size_t* bytes, cu::address of) 
   return call_on_device("cuMemGetAddressRange", [&](world& in, world::lock&, device&) {
     const region* const found = in.find(of);
     if (found == nullptr) return cu::invalid_value;
-    if (base != nullptr) *base = found->base;
-    if (bytes != nullptr) *bytes = found->bytes;
+    const bool is_of_pages = found->kind == region_kind::pages;
+    const region::part* const part = is_of_pages ? found->part_at(of) : nullptr;
+    if (is_of_pages && part == nullptr) return cu::invalid_value;
+    if (base != nullptr) *base = found->base + (is_of_pages ? part->offset : 0);
+    if (bytes != nullptr) *bytes = is_of_pages ? part->memory->bytes : found->bytes;
     return cu::success;
   });
 }
@@ -147,6 +156,7 @@ std::string world::what_is(cu::address at) {
     return hex(at) + " is " + std::to_string(at - found->base) + " bytes into " +
            (found->kind == region_kind::allocation ? "an allocation of "
             : found->kind == region_kind::opening  ? "what an IPC handle opened, of "
+            : found->kind == region_kind::pages    ? "addresses for pages, "
             : found->kind == region_kind::pinned   ? "pinned memory of "
                                                    : "registered memory of ") +
            std::to_string(found->bytes) + " bytes";

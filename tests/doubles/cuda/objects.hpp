@@ -54,7 +54,19 @@ class backing {
   std::vector<part> parts_;
 };
 
-enum class region_kind { allocation, opening, pinned, registered };
+enum class region_kind { allocation, opening, pages, pinned, registered };
+
+/// Memory of pages, which is mapped at addresses apart from it.
+struct page_memory {
+  page_memory(int of, std::size_t all, int on) : descriptor(of), bytes(all), device(on) {}
+  ~page_memory();
+  page_memory(const page_memory&) = delete;
+  page_memory& operator=(const page_memory&) = delete;
+
+  const int descriptor;
+  const std::size_t bytes;
+  const int device;
+};
 
 struct region {
   region_kind kind = region_kind::allocation;
@@ -66,6 +78,19 @@ struct region {
   std::uint64_t id = 0;            ///< of the allocation, also of a mapping of it
   int opened_by = -1;              ///< device, for a mapping
   bool exported_here = false;      ///< a mapping of an allocation of this process
+  /// Of pages, one after the other.
+  struct part {
+    std::size_t offset;
+    std::uint64_t id;
+    std::shared_ptr<page_memory> memory;
+    std::size_t end() const noexcept { return offset + memory->bytes; }
+  };
+  std::vector<part> parts = {};
+  std::set<int> accessible = {};  ///< devices, of pages
+  std::shared_ptr<std::byte> host_addresses = nullptr;
+  bool is_of_test = false;  ///< not made by calls
+
+  const part* part_at(cu::address at) const;
 
   bool is_host() const noexcept {
     return kind == region_kind::pinned || kind == region_kind::registered;

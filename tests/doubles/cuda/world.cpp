@@ -42,6 +42,7 @@ world::world(cuda_double& of, cuda_double::options as)
   fill_events(table);
   fill_ipc(table);
   fill_modules(table);
+  fill_pages(table);
   world* none = nullptr;
   if (!in_force.compare_exchange_strong(none, this)) {
     ADD_FAILURE() << "another double is in force";
@@ -117,6 +118,9 @@ cuda_double::objects world::open() const {
       case region_kind::opening:
         ++left.openings;
         break;
+      case region_kind::pages:
+        ++(each.is_of_test ? left.allocations : left.openings);
+        break;
       case region_kind::pinned:
         ++left.pinned;
         break;
@@ -128,6 +132,7 @@ cuda_double::objects world::open() const {
   for (const auto& each : streams) left.streams += each->handle != nullptr && !each->destroyed;
   left.events = events.size();
   left.modules = modules.size();
+  left.page_handles = page_handles.size();
   for (const auto& [thread, stack] : stacks) left.pushed_contexts += stack.size();
   return left;
 }
@@ -151,7 +156,8 @@ std::string world::audit(lock& held) {
              " of pinned memory, " + std::to_string(left.registrations) + " registrations, " +
              std::to_string(left.streams) + " streams, " + std::to_string(left.events) +
              " events, " + std::to_string(left.modules) + " modules, " +
-             std::to_string(left.openings) + " openings, " + std::to_string(left.pushed_contexts) +
+             std::to_string(left.openings) + " openings, " + std::to_string(left.page_handles) +
+             " handles of pages, " + std::to_string(left.pushed_contexts) +
              " pushed contexts\n";
   }
   std::vector<std::string> missing = expected;

@@ -50,6 +50,10 @@ class world {
   int left_by_copy(cu::address to, cu::address from);
   /// Addresses that were never used; 0: out of addresses.
   cu::address reserve(std::size_t bytes);
+  /// Addresses for pages; 0: out of addresses.
+  cu::address reserve_pages(std::size_t bytes);
+  cu::address make_pages(int device, const std::vector<std::size_t>& bytes);
+  void renew_pages(cu::address at);
   bool is_device_address(cu::address at) const noexcept;
   void remove(cu::address base);
 
@@ -88,6 +92,7 @@ class world {
   std::map<cu::address, std::size_t> freed;      ///< device memory that was freed
   std::vector<std::shared_ptr<stream>> streams;  ///< also default, and destroyed ones with work
   std::map<cu::event, event> events;
+  std::map<cu::pages, std::shared_ptr<page_memory>> page_handles;
   std::map<cu::module, module> modules;
   std::map<std::string, kernel> kernels;
   std::map<std::thread::id, std::vector<int>> stacks;  ///< of contexts
@@ -178,5 +183,6 @@ void fill_streams(detail::cuda& table);
 void fill_events(detail::cuda& table);
 void fill_ipc(detail::cuda& table);
 void fill_modules(detail::cuda& table);
+void fill_pages(detail::cuda& table);
 
 }  // namespace tandem::test::cuda

@@ -19,6 +19,7 @@ using event = struct event_of*;
 using module = struct module_of*;
 using function = struct function_of*;
 using address = unsigned long long;  ///< CUdeviceptr
+using pages = unsigned long long;    ///< CUmemGenericAllocationHandle
 struct uuid {
   std::array<char, 16> bytes;
 };
@@ -31,6 +32,11 @@ struct copy_attributes {
   int source_order = 0;
   std::array<int, 2> source_hint{}, target_hint{};
   unsigned flags = 0;
+};
+
+/// CUmemAccessDesc: of one device, reading and writing.
+struct page_access {
+  int location_type = 1, device = 0, flags = 3;
 };
 
 inline constexpr result success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3,
@@ -57,6 +63,7 @@ inline constexpr unsigned ipc_lazy_enable_peer_access = 1;
 inline constexpr unsigned wait_value_geq = 0;
 inline constexpr int source_order_of_stream = 1;  // CUmemcpySrcAccessOrder
 inline constexpr int dma_buf_descriptor = 1;      // CUmemRangeHandleType
+inline constexpr int posix_descriptor = 1;        // CUmemAllocationHandleType
 inline constexpr int flush_to_current_context = 0, flush_scope_owner = 100;
 }  // namespace cu
 
@@ -119,6 +126,20 @@ struct cuda {
   cu::result (*get_ipc_handle)(cu::ipc_handle* into, cu::address of);
   cu::result (*open_ipc_handle)(cu::address* into, cu::ipc_handle which, unsigned flags);
   cu::result (*close_ipc_handle)(cu::address which);
+  // Pages, which are mapped apart from being made. Null in drivers before 11.0.
+  cu::result (*retain_pages)(cu::pages* into, void* mapped_at);
+  cu::result (*release_pages)(cu::pages which);
+  cu::result (*export_pages)(void* descriptor_into, cu::pages which, int type,
+                             unsigned long long flags);
+  cu::result (*import_pages)(cu::pages* into, void* descriptor, int type);
+  cu::result (*reserve_addresses)(cu::address* into, std::size_t bytes, std::size_t alignment,
+                                  cu::address near, unsigned long long flags);
+  cu::result (*free_addresses)(cu::address which, std::size_t bytes);
+  cu::result (*map_pages)(cu::address at, std::size_t bytes, std::size_t offset, cu::pages which,
+                          unsigned long long flags);
+  cu::result (*unmap_pages)(cu::address at, std::size_t bytes);
+  cu::result (*set_access)(cu::address at, std::size_t bytes, const cu::page_access* to,
+                           std::size_t count);
   /// Null in drivers before 11.7.
   cu::result (*export_range)(void* into, cu::address from, std::size_t bytes, int type,
                              unsigned long long flags);
