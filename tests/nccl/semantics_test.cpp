@@ -324,6 +324,27 @@ TEST(NcclAcrossIslands, AnAbortReleasesStreams) {
   });
 }
 
+/// It makes no call, and asks for its state only.
+TEST_P(NcclCalls, AnIdleRankHearsOfAnAbort) {
+  nccl_ranks ranks(3, GetParam());
+  ranks.run([&](nccl_rank& me) {
+    if (me.rank == 1) {
+      NCCL_OK(ncclCommAbort(std::exchange(me.comm, nullptr)));
+      return;
+    }
+    nccl_abi::result now = nccl_abi::success;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (now == nccl_abi::success && std::chrono::steady_clock::now() < end) {
+      NCCL_OK(ncclCommGetAsyncError(me.comm, &now));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(now, nccl_abi::remote_error);
+    EXPECT_NE(std::string(ncclGetLastError(me.comm)).find("rank 1 has aborted"), std::string::npos)
+        << ncclGetLastError(me.comm);
+    NCCL_OK(ncclCommAbort(std::exchange(me.comm, nullptr)));
+  });
+}
+
 TEST(NcclAcrossIslands, AGraphIsRefused) {
   expect_log("captured into a graph");
   nccl_ranks ranks(2, islands::of_one_rank);

@@ -45,7 +45,10 @@ comm_rank::~comm_rank() {
   for (tandem_op* const each : started_) tandem_op_release(each);
   if (ranks_) {
     c::progress& loop = ranks_->loop();
-    loop.run_now([&] { queue_.reset(); });
+    loop.run_now([&] {
+      queue_.reset();
+      watch_.reset();
+    });
     if (aborting_.joinable()) aborting_.join();
     loop.run_now([&] { ranks_.reset(); });
   }
@@ -79,6 +82,7 @@ bool comm_rank::join() {
     // All ranks, or none: each has reported to the others whether it uses its vendor's library.
     if (ranks_->library() != nullptr) make_queue();
     state_ = success;
+    if (!queue_ && how_.size > 1) watch_job();
     return true;
   } catch (...) {
     state_ = report(std::current_exception(), this);
@@ -105,6 +109,16 @@ void comm_rank::make_queue() {
                   made.queue ? "one island, by " + made.text
                              : "channels" + (made.text.empty() ? "" : ": " + made.text)));
   queue_ = std::move(made.queue);
+}
+
+/// For a rank that makes no call, and asks for `state` only.
+void comm_rank::watch_job() {
+  const auto failed = [this](const error& why) {
+    const std::lock_guard lock(mutex_);
+    result expected = success;
+    if (state_.compare_exchange_strong(expected, remote_error)) last_error_ = why.what();
+  };
+  c::run_on(ranks_->loop(), assign(watch_, detail::job_watch::make(ranks_->ranks(), failed)));
 }
 
 /// On the loop. The abort waits for the caller's own call, which may need the loop.

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <tandem/accelerator.hpp>
+#include <tandem/detail/job_watch.hpp>
 #include <tandem/library_queue.hpp>
 #include <tandem/memory.hpp>
 #include <thread>
@@ -111,6 +112,7 @@ class comm_rank {
 
   std::unique_ptr<tandem_job, job_deleter> make_job() const;
   void make_queue();
+  void watch_job();
   void lost(const error& why);
   void drop_complete();
   void drop_first();
@@ -125,6 +127,7 @@ class comm_rank {
   std::shared_ptr<c::group_of_ranks> ranks_;
   std::timed_mutex library_mutex_;
   std::unique_ptr<library_queue> queue_;
+  std::unique_ptr<detail::job_watch> watch_;  ///< where channels carry the calls
   std::thread joining_, aborting_;
   std::atomic<result> state_{in_progress};
 

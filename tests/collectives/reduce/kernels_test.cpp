@@ -231,6 +231,20 @@ TEST_P(Kernels, Divide) {
   }
 }
 
+/// Every number of a narrow type, by counts of ranks.
+TEST_P(Kernels, DivideEveryNarrowNumber) {
+  for (const data_type type :
+       {data_type::float16, data_type::bfloat16, data_type::float8_e4m3, data_type::float8_e5m2}) {
+    const std::size_t numbers = std::size_t{1} << 8 * bytes_of(type);
+    std::vector<element> all(numbers);
+    for (std::size_t i = 0; i < numbers; ++i) std::memcpy(&all[i], &i, bytes_of(type));
+    std::vector<double> counts{23,   49,   127,  255,  257,  341, 1021,
+                               1023, 2047, 2731, 3277, 4095, 4096};
+    for (int count = 2; count < 20; ++count) counts.push_back(count);
+    for (const double by : counts) ASSERT_NO_FATAL_FAILURE(expect_divided(type, by, all));
+  }
+}
+
 struct placement {
   const char* words;
   bool into_a, into_b, same;

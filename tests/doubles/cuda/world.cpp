@@ -157,8 +157,7 @@ std::string world::audit(lock& held) {
              std::to_string(left.streams) + " streams, " + std::to_string(left.events) +
              " events, " + std::to_string(left.modules) + " modules, " +
              std::to_string(left.openings) + " openings, " + std::to_string(left.page_handles) +
-             " handles of pages, " + std::to_string(left.pushed_contexts) +
-             " pushed contexts\n";
+             " handles of pages, " + std::to_string(left.pushed_contexts) + " pushed contexts\n";
   }
   std::vector<std::string> missing = expected;
   for (const std::string& each : violations) {
