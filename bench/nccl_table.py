@@ -25,6 +25,11 @@ def times(records, _ranks=2):
     return rows
 
 
+def across(records, _ranks=2):
+    """The same of two islands only."""
+    return [row[:2] + row[5:] for row in times(records)]
+
+
 def checks(records, _ranks=2):
     """What nccl-tests have checked."""
     rows = [["nccl-tests", "library", "runs of a size, type and reduction", "data types", "reductions", "wrong values"]]
@@ -42,4 +47,5 @@ def torch(records, _ranks=2):
 
 
 TABLES = {"nccl-tests": ("nccl-tests", 2, times), "nccl-checks": ("nccl-tests-check", 2, checks), "nccl-torch": ("nccl-torch", 2, torch),
+          "nccl-pages": ("nccl-tests-pages", 2, across), "nccl-pages-checks": ("nccl-tests-check-pages", 2, checks),
           "nccl-processes": ("nccl-tests-processes", 4, times), "nccl-processes-checks": ("nccl-tests-check-processes", 4, checks)}

@@ -12,9 +12,9 @@ FORWARDED = "Tandem, direct asked for, forwarded"
 
 
 def link_of(record):
-    """What has carried the messages: memory of PyTorch's expandable segments cannot be shared between processes, and so is
-    forwarded. All series were measured with those before records named the allocator."""
-    is_direct = record["link"].split(":")[0] == "tandem-direct"
+    """What has carried the messages: before `pretrain-pages` memory of PyTorch's expandable segments could not be shared between
+    processes, and so was forwarded. All series were measured with those before records named the allocator."""
+    is_direct = record["link"].split(":")[0] == "tandem-direct" and record["op"] != "pretrain-pages"
     if is_direct and "expandable_segments:True" in record.get("allocator", "expandable_segments:True"):
         return FORWARDED
     return LINKS[record["link"]]
@@ -89,5 +89,5 @@ def four_bits(records, _ranks=4):
     return rows
 
 
-TABLES = {"pretrain-four": ("pretrain-four", 4, four), "pretrain-four-bits": ("pretrain-four", 4, four_bits), "pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain", 2, short), "pretrain-bits": ("pretrain", 2, bits),
+TABLES = {"pretrain-pages": ("pretrain-pages", 2, pretrain), "pretrain-four": ("pretrain-four", 4, four), "pretrain-four-bits": ("pretrain-four", 4, four_bits), "pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain", 2, short), "pretrain-bits": ("pretrain", 2, bits),
           "pretrain-tcp": ("pretrain-tcp", 2, pretrain)}

@@ -282,9 +282,11 @@ namespace tandem::devices {
 /// "peer copies": between ranks of one host that both have such devices. Once the two ranks have
 /// exchanged handles of the allocations, the sender's copy engine writes a long message into the
 /// receiver's view, and the receiver's copy engine reads a short one from the sender's memory; no
-/// kernel is launched. An allocation is always shared as a whole. Memory that cannot be shared or
-/// accessed (no peer access, expandable segments, memory pools) is forwarded instead, which is
-/// logged once. Freed memory stays mapped at the peer until other memory is shared or the channel
+/// kernel is launched. An allocation is always shared as a whole. Pages that were made apart from
+/// their addresses (PyTorch's expandable segments, ncclMemAlloc) are shared by descriptors, which
+/// the peer copies from this process (pidfd_getfd; in a container it may need CAP_SYS_PTRACE).
+/// Memory that cannot be shared or accessed (no peer access, memory pools) is forwarded instead,
+/// which is logged once. Freed memory stays mapped at the peer until other memory is shared or the channel
 /// closes. `settings::peer_copies` turns peer copies off.
 ///
 /// "device-direct over rails": where rails use RDMA and their NICs can access the memory of the
