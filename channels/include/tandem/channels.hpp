@@ -286,8 +286,8 @@ namespace tandem::devices {
 /// their addresses (PyTorch's expandable segments, ncclMemAlloc) are shared by descriptors, which
 /// the peer copies from this process (pidfd_getfd; in a container it may need CAP_SYS_PTRACE).
 /// Memory that cannot be shared or accessed (no peer access, memory pools) is forwarded instead,
-/// which is logged once. Freed memory stays mapped at the peer until other memory is shared or the channel
-/// closes. `settings::peer_copies` turns peer copies off.
+/// which is logged once. Freed memory stays mapped at the peer until other memory is shared or the
+/// channel closes. `settings::peer_copies` turns peer copies off.
 ///
 /// "device-direct over rails": where rails use RDMA and their NICs can access the memory of the
 /// device (dma-buf, else the vendor's peer memory module). The NICs of both hosts read and write

@@ -76,12 +76,12 @@ std::byte* cuda_double::host(cu::address of, std::size_t bytes) {
 
 std::byte* cuda_double::make_pages(int device, const std::vector<std::size_t>& bytes) {
   const cuda::world::lock held(world_->mutex);
-  return reinterpret_cast<std::byte*>(world_->make_pages(device, bytes));
+  return reinterpret_cast<std::byte*>(cuda::make_pages(*world_, device, bytes));
 }
 
 void cuda_double::renew_pages(const std::byte* at) {
   const cuda::world::lock held(world_->mutex);
-  world_->renew_pages(reinterpret_cast<cu::address>(at));
+  cuda::renew_pages(*world_, reinterpret_cast<cu::address>(at));
 }
 
 void cuda_double::free_pages(const std::byte* base) {

@@ -55,6 +55,27 @@ region* whole(world& in, cu::address base, std::size_t bytes) {
   return is_whole ? found : nullptr;
 }
 
+/// Host addresses without memory, for parts.
+std::shared_ptr<std::byte> reserve_host(std::size_t bytes) {
+  void* const at =
+      ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return nullptr;
+  return {static_cast<std::byte*>(at), [bytes](std::byte* of) { ::munmap(of, bytes); }};
+}
+
+/// Addresses for pages; 0: out of addresses.
+cu::address reserve_pages(world& in, std::size_t bytes) {
+  region made;
+  made.host_addresses = reserve_host(bytes);
+  made.base = in.reserve(bytes);
+  if (!made.host_addresses || made.base == 0) return 0;
+  made.kind = region_kind::pages;
+  made.bytes = bytes;
+  made.data = made.host_addresses.get();
+  in.regions.emplace(made.base, made);
+  return made.base;
+}
+
 /// No misuse on other memory: this is how a program asks whether it has pages.
 cu::result retain_pages(cu::pages* into, void* mapped_at) {
   return call("cuMemRetainAllocationHandle", [&](world& in, world::lock&) {
@@ -105,7 +126,7 @@ cu::result import_pages(cu::pages* into, void* descriptor, int type) {
 cu::result reserve_addresses(cu::address* into, std::size_t bytes, std::size_t, cu::address,
                              unsigned long long) {
   return call("cuMemAddressReserve", [&](world& in, world::lock&) {
-    *into = in.reserve_pages(bytes);
+    *into = reserve_pages(in, bytes);
     return *into != 0 ? cu::success : cu::out_of_memory;
   });
 }
@@ -178,34 +199,14 @@ const region::part* region::part_at(cu::address at) const {
   return nullptr;
 }
 
-/// Host addresses without memory, for parts.
-std::shared_ptr<std::byte> reserve_host(std::size_t bytes) {
-  void* const at =
-      ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return nullptr;
-  return {static_cast<std::byte*>(at), [bytes](std::byte* of) { ::munmap(of, bytes); }};
-}
-
-cu::address world::reserve_pages(std::size_t bytes) {
-  region made;
-  made.host_addresses = reserve_host(bytes);
-  made.base = reserve(bytes);
-  if (!made.host_addresses || made.base == 0) return 0;
-  made.kind = region_kind::pages;
-  made.bytes = bytes;
-  made.data = made.host_addresses.get();
-  regions.emplace(made.base, made);
-  return made.base;
-}
-
-cu::address world::make_pages(int device, const std::vector<std::size_t>& bytes) {
+cu::address make_pages(world& in, int device, const std::vector<std::size_t>& bytes) {
   std::size_t all = 0;
   for (const std::size_t each : bytes) all += each;
-  const cu::address base = reserve_pages(all);
-  region& made = regions.at(base);
+  const cu::address base = reserve_pages(in, all);
+  region& made = in.regions.at(base);
   std::size_t offset = 0;
   for (const std::size_t each : bytes) {
-    map_part(*this, made, offset, make_memory(device, each));
+    map_part(in, made, offset, make_memory(device, each));
     offset += each;
   }
   made.accessible.insert(device);
@@ -213,13 +214,13 @@ cu::address world::make_pages(int device, const std::vector<std::size_t>& bytes)
   return base;
 }
 
-void world::renew_pages(cu::address at) {
-  region& of = *find(at);
+void renew_pages(world& in, cu::address at) {
+  region& of = *in.find(at);
   for (region::part& each : of.parts) {
     if (at - of.base < each.offset || at - of.base >= each.end()) continue;
     region fresh;
     fresh.data = of.data;
-    map_part(*this, fresh, each.offset, make_memory(of.device, each.memory->bytes));
+    map_part(in, fresh, each.offset, make_memory(of.device, each.memory->bytes));
     each = fresh.parts.front();
   }
 }

@@ -50,10 +50,6 @@ class world {
   int left_by_copy(cu::address to, cu::address from);
   /// Addresses that were never used; 0: out of addresses.
   cu::address reserve(std::size_t bytes);
-  /// Addresses for pages; 0: out of addresses.
-  cu::address reserve_pages(std::size_t bytes);
-  cu::address make_pages(int device, const std::vector<std::size_t>& bytes);
-  void renew_pages(cu::address at);
   bool is_device_address(cu::address at) const noexcept;
   void remove(cu::address base);
 
@@ -168,6 +164,10 @@ cu::result call_to_free(const char* name, Body body) {
 
 /// True on a thread that executes a host function or a kernel.
 bool& inside_work() noexcept;
+
+// `cuda_double::make_pages` and `renew_pages`.
+cu::address make_pages(world& in, int device, const std::vector<std::size_t>& bytes);
+void renew_pages(world& in, cu::address at);
 
 /// The exported name of a function without version; empty: none.
 std::string exported_name(const std::string& of);
