@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <latch>
 #include <thread>
 #include <utility>
 
@@ -327,7 +328,9 @@ TEST(NcclAcrossIslands, AnAbortReleasesStreams) {
 /// It makes no call, and asks for its state only.
 TEST_P(NcclCalls, AnIdleRankHearsOfAnAbort) {
   nccl_ranks ranks(3, GetParam());
+  std::latch joined(3);
   ranks.run([&](nccl_rank& me) {
+    joined.arrive_and_wait();
     if (me.rank == 1) {
       NCCL_OK(ncclCommAbort(std::exchange(me.comm, nullptr)));
       return;
