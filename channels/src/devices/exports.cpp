@@ -22,7 +22,7 @@ std::optional<shared_location> exports::find(accelerator& of, const const_view& 
   if (number == 0) return std::nullopt;
   auto known = slots_.find(number);
   if (known != slots_.end() && !entries_[known->second].parts.empty() &&
-      !covers(entries_[known->second], view)) {
+      !covers(entries_[known->second], view, number)) {
     // Another entry that begins in the middle of this one leaves it alone.
     if (entries_[known->second].number == number) retire(known->second);
     known = slots_.end();
@@ -36,7 +36,8 @@ std::optional<shared_location> exports::find(accelerator& of, const const_view& 
 }
 
 /// Whether the view lies in the pages of `e`, all of which are still those that were described.
-bool exports::covers(const entry& e, const const_view& view) noexcept {
+/// @param number  the driver's of those in which the view begins
+bool exports::covers(const entry& e, const const_view& view, std::uint64_t number) noexcept {
   const std::uint64_t first = address_of(view.data);
   if (first < e.base || first - e.base > e.bytes || view.bytes > e.bytes - (first - e.base)) {
     return false;
@@ -44,7 +45,11 @@ bool exports::covers(const entry& e, const const_view& view) noexcept {
   std::uint64_t at = e.base;
   for (const entry::part& each : e.parts) {
     if (at >= first + view.bytes) break;
-    if (at + each.bytes > first && e.of->allocation_id(pointer_to(at)) != each.number) return false;
+    const bool is_before = at + each.bytes <= first;
+    const bool is_first = !is_before && at <= first;
+    if (!is_before && (is_first ? number : e.of->allocation_id(pointer_to(at))) != each.number) {
+      return false;
+    }
     at += each.bytes;
   }
   return true;
@@ -154,10 +159,10 @@ void exports::retire_freed() {
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
     const entry& e = entries_[i];
     if (e.at == state::free) continue;
-    const bool is_there = e.parts.empty()
-                              ? e.base == 0 || e.of->allocation_id(pointer_to(e.base)) == e.number
-                              : covers(e, {pointer_to(e.base), static_cast<std::size_t>(e.bytes)});
-    if (!is_there) retire(i);
+    if (e.base == 0) continue;
+    const std::uint64_t now = e.of->allocation_id(pointer_to(e.base));
+    const const_view all(pointer_to(e.base), static_cast<std::size_t>(e.bytes));
+    if (now != e.number || (!e.parts.empty() && !covers(e, all, now))) retire(i);
   }
 }
 

@@ -70,7 +70,7 @@ class exports {
 
   entry& add(accelerator& of, const const_view& view, std::uint64_t number);
   bool describe_pages(entry& e, const const_view& view, shared_allocation& made);
-  static bool covers(const entry& e, const const_view& view) noexcept;
+  static bool covers(const entry& e, const const_view& view, std::uint64_t number) noexcept;
   std::uint32_t take_slot();
   void retire(std::uint32_t slot);
   void retire_freed();

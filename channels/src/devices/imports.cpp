@@ -138,6 +138,11 @@ std::optional<imports::source> imports::find(const shared_location& at, std::uin
     why = fmt::format("a reference into allocation {:#x}, which is not described", at.allocation);
     return std::nullopt;
   }
+  if (found->what.pages.size() < found->what.page_count) {
+    why = fmt::format("a reference into allocation {:#x}, of whose {} pages {} are described",
+                      at.allocation, found->what.page_count, found->what.pages.size());
+    return std::nullopt;
+  }
   if (at.offset > found->what.bytes || bytes > found->what.bytes - at.offset) {
     why = fmt::format("a reference to {} bytes at {} of an allocation of {}", bytes, at.offset,
                       found->what.bytes);

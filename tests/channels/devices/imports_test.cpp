@@ -165,6 +165,8 @@ TEST_F(pages_imports_test, they_are_mapped_once_for_all_devices) {
   const std::vector<described_pages> all = pages();
   EXPECT_TRUE(mine.add_pages(3, std::span(all).first(1), why_));
   EXPECT_FALSE(mine.has_unanswered());
+  EXPECT_FALSE(mine.find({3, 0}, 1, cuda_at(1), why_)) << "one of them is missing";
+  EXPECT_NE(why_.find("of whose 2 pages 1 are described"), std::string::npos) << why_;
   EXPECT_TRUE(mine.add_pages(3, std::span(all).last(1), why_));
   EXPECT_EQ(answer_of(mine), "");
   exported_.clear();
