@@ -33,8 +33,10 @@ struct float16_format {
 
   static values load(const byte* p) { return from_halves(load_32(p)); }
   static void store(byte* p, values x) {
-    store_32(p,
-             to_halves<_MM_FROUND_TO_NEAREST_INT>({canonical_nan(x.low), canonical_nan(x.high)}));
+    store_finite(p, {canonical_nan(x.low), canonical_nan(x.high)});
+  }
+  static void store_finite(byte* p, values x) {
+    store_32(p, to_halves<_MM_FROUND_TO_NEAREST_INT>(x));
   }
 };
 
@@ -45,6 +47,9 @@ struct bfloat16_format {
 
   static values load(const byte* p) { return {widened(p), widened(p + 16)}; }
   static void store(byte* p, values x) {
+    store_finite(p, {canonical_nan(x.low), canonical_nan(x.high)});
+  }
+  static void store_finite(byte* p, values x) {
     store_32(p, in_order(_mm256_packus_epi32(upper(x.low), upper(x.high))));
   }
 
@@ -53,7 +58,7 @@ struct bfloat16_format {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_16(p)), 16));
   }
   static __m256i upper(__m256 x) {
-    const __m256i bits = _mm256_castps_si256(canonical_nan(x));
+    const __m256i bits = _mm256_castps_si256(x);
     const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i half = _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff));
     return _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
@@ -66,6 +71,14 @@ struct narrow {
   using bfloat16 = by_blocks<bfloat16_format>;
   using e4m3 = by_blocks<e4m3_format>;
   using e5m2 = by_blocks<e5m2_format>;
+
+  template <class Word, class Words>
+  static bool any_negative(const Words& words) {
+    constexpr Word lowest = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
+    const Words signs = Words{} + lowest;
+    return _mm256_testz_si256(reinterpret_cast<__m256i>(words), reinterpret_cast<__m256i>(signs)) ==
+           0;
+  }
 };
 
 }  // namespace

@@ -53,6 +53,9 @@ struct e5m2_format {
 
   static values load(const byte* p) { return {half(p), half(p + 8)}; }
   static void store(byte* p, values x) { narrow(p, to_odd_halves(x)); }
+  static void store_finite(byte* p, values x) {
+    store_16(p, lower_bytes(rounded<8>(to_odd_halves(x))));
+  }
   static void add(byte* p, const byte* a, const byte* b) {
     narrow(p, to_halves<nearest>(apply(sum{}, load(a), load(b))));
   }
@@ -81,6 +84,10 @@ struct e4m3_format {
     return {with_nans(half(p), nans), with_nans(half(p + 8), _mm_srli_si128(nans, 8))};
   }
   static void store(byte* p, values x) { narrow(p, to_odd_halves(x), _mm_setzero_si128()); }
+  static void store_finite(byte* p, values x) {
+    const __m256i halves = to_odd_halves(x);
+    store_16(p, _mm_or_si128(lower_bytes(magnitude(halves)), sign(halves)));
+  }
   static void add(byte* p, const byte* a, const byte* b) {
     const __m128i nans = _mm_or_si128(are_nan(load_16(a)), are_nan(load_16(b)));
     const values x{half(a), half(a + 8)};
@@ -101,15 +108,19 @@ struct e4m3_format {
     const __m128i two_signs = _mm_slli_epi16(_mm_cvtepi8_epi16(load_8(p)), 7);
     return _mm256_cvtph_ps(_mm_and_si128(two_signs, _mm_set1_epi16(~0x4000)));
   }
+  static __m256i magnitude(__m256i halves) {
+    return rounded<7>(_mm256_and_si256(halves, _mm256_set1_epi16(0x7fff)));
+  }
+  static __m128i sign(__m256i halves) {
+    const __m128i upper = lower_bytes(_mm256_srli_epi16(halves, 8));
+    return _mm_and_si128(upper, _mm_set1_epi8(INT8_MIN));
+  }
   /// Overflow and `nans` become NaN.
   static void narrow(byte* p, __m256i halves, __m128i nans) {
     const __m128i nan = _mm_set1_epi8(0x7f);
-    const __m256i magnitude = rounded<7>(_mm256_and_si256(halves, _mm256_set1_epi16(0x7fff)));
-    const __m128i number = _mm_min_epu8(lower_bytes(magnitude), nan);
-    const __m128i upper = lower_bytes(_mm256_srli_epi16(halves, 8));
-    const __m128i sign = _mm_and_si128(upper, _mm_set1_epi8(INT8_MIN));
+    const __m128i number = _mm_min_epu8(lower_bytes(magnitude(halves)), nan);
     nans = _mm_or_si128(nans, _mm_cmpeq_epi8(number, nan));
-    store_16(p, _mm_blendv_epi8(_mm_or_si128(number, sign), nan, nans));
+    store_16(p, _mm_blendv_epi8(_mm_or_si128(number, sign(halves)), nan, nans));
   }
 };
 

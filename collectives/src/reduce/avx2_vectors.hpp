@@ -32,16 +32,14 @@ inline __m256 limited(__m256 quotient, __m256 x, __m256 greatest) {
   const __m256 is_infinite = _mm256_cmp_ps(_mm256_andnot_ps(sign, x), greatest, _CMP_GT_OQ);
   return _mm256_blendv_ps(bounded, quotient, is_infinite);
 }
-/// `limited_quotient`; in the usual case no quotient needs a bound.
+inline values quotient(values x, float by) {
+  const __m256 divisor = _mm256_set1_ps(by);
+  return {_mm256_div_ps(x.low, divisor), _mm256_div_ps(x.high, divisor)};
+}
+/// `limited_quotient`
 inline values over(values x, float by, float greatest) {
-  const __m256 divisor = _mm256_set1_ps(by), limit = _mm256_set1_ps(greatest);
-  const __m256 sign = _mm256_set1_ps(-0.0f);
-  const values quotients{_mm256_div_ps(x.low, divisor), _mm256_div_ps(x.high, divisor)};
-  const __m256 is_beyond =
-      _mm256_or_ps(_mm256_cmp_ps(_mm256_andnot_ps(sign, quotients.low), limit, _CMP_GT_OQ),
-                   _mm256_cmp_ps(_mm256_andnot_ps(sign, quotients.high), limit, _CMP_GT_OQ));
-  if (_mm256_movemask_ps(is_beyond) == 0) [[likely]]
-    return quotients;
+  const __m256 limit = _mm256_set1_ps(greatest);
+  const values quotients = quotient(x, by);
   return {limited(quotients.low, x.low, limit), limited(quotients.high, x.high, limit)};
 }
 

@@ -29,8 +29,10 @@ struct float16_format {
 
   static values load(const byte* p) { return from_halves(_mm512_loadu_si512(p)); }
   static void store(byte* p, values x) {
-    _mm512_storeu_si512(p, to_halves<_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC>(
-                               {canonical_nan(x.low), canonical_nan(x.high)}));
+    store_finite(p, {canonical_nan(x.low), canonical_nan(x.high)});
+  }
+  static void store_finite(byte* p, values x) {
+    _mm512_storeu_si512(p, to_halves<_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC>(x));
   }
 };
 
@@ -42,6 +44,9 @@ struct bfloat16_format {
 
   static values load(const byte* p) { return {widened(p), widened(p + 32)}; }
   static void store(byte* p, values x) {
+    store_finite(p, {canonical_nan(x.low), canonical_nan(x.high)});
+  }
+  static void store_finite(byte* p, values x) {
     _mm512_storeu_si512(p, both(upper(x.low), upper(x.high)));
   }
 
@@ -51,7 +56,7 @@ struct bfloat16_format {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
   }
   static __m256i upper(__m512 x) {
-    const __m512i bits = _mm512_castps_si512(canonical_nan(x));
+    const __m512i bits = _mm512_castps_si512(x);
     const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i half = _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff));
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_add_epi32(bits, half), 16));
@@ -64,6 +69,14 @@ struct narrow {
   using bfloat16 = by_blocks<bfloat16_format>;
   using e4m3 = by_blocks<e4m3_format>;
   using e5m2 = by_blocks<e5m2_format>;
+
+  template <class Word, class Words>
+  static bool any_negative(const Words& words) {
+    constexpr Word lowest = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
+    const Words signs = Words{} + lowest;
+    return _mm256_testz_si256(reinterpret_cast<__m256i>(words), reinterpret_cast<__m256i>(signs)) ==
+           0;
+  }
 };
 
 }  // namespace

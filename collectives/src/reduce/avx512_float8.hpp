@@ -48,6 +48,9 @@ struct e5m2_format {
 
   static values load(const byte* p) { return {half(p), half(p + 16)}; }
   static void store(byte* p, values x) { narrow(p, to_odd_halves(x)); }
+  static void store_finite(byte* p, values x) {
+    store_32(p, _mm512_cvtepi16_epi8(rounded<8>(to_odd_halves(x))));
+  }
   static void add(byte* p, const byte* a, const byte* b) {
     narrow(p, to_halves<nearest>(apply(sum{}, load(a), load(b))));
   }
@@ -78,6 +81,10 @@ struct e4m3_format {
             _mm512_mask_mov_ps(half(p + 16), static_cast<__mmask16>(nans >> 16), nan)};
   }
   static void store(byte* p, values x) { narrow(p, to_odd_halves(x), 0); }
+  static void store_finite(byte* p, values x) {
+    const __m512i halves = to_odd_halves(x);
+    store_32(p, _mm256_or_si256(_mm512_cvtepi16_epi8(magnitude(halves)), sign(halves)));
+  }
   static void add(byte* p, const byte* a, const byte* b) {
     const __mmask32 nans = are_nan(load_32(a)) | are_nan(load_32(b));
     const values x{half(a), half(a + 16)};
@@ -94,15 +101,19 @@ struct e4m3_format {
     const __m256i two_signs = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_16(p)), 7);
     return _mm512_cvtph_ps(_mm256_and_si256(two_signs, _mm256_set1_epi16(~0x4000)));
   }
+  static __m512i magnitude(__m512i halves) {
+    return rounded<7>(_mm512_and_si512(halves, _mm512_set1_epi16(0x7fff)));
+  }
+  static __m256i sign(__m512i halves) {
+    const __m256i upper = _mm512_cvtepi16_epi8(_mm512_srli_epi16(halves, 8));
+    return _mm256_and_si256(upper, _mm256_set1_epi8(INT8_MIN));
+  }
   /// Overflow and `nans` become NaN.
   static void narrow(byte* p, __m512i halves, __mmask32 nans) {
     const __m256i nan = _mm256_set1_epi8(0x7f);
-    const __m512i magnitude = rounded<7>(_mm512_and_si512(halves, _mm512_set1_epi16(0x7fff)));
-    const __m256i number = _mm256_min_epu8(_mm512_cvtusepi16_epi8(magnitude), nan);
-    const __m256i upper = _mm512_cvtepi16_epi8(_mm512_srli_epi16(halves, 8));
-    const __m256i sign = _mm256_and_si256(upper, _mm256_set1_epi8(INT8_MIN));
+    const __m256i number = _mm256_min_epu8(_mm512_cvtusepi16_epi8(magnitude(halves)), nan);
     nans |= _mm256_cmpeq_epi8_mask(number, nan);
-    store_32(p, _mm256_mask_mov_epi8(_mm256_or_si256(number, sign), nans, nan));
+    store_32(p, _mm256_mask_mov_epi8(_mm256_or_si256(number, sign(halves)), nans, nan));
   }
 };
 

@@ -31,14 +31,14 @@ inline __m512 limited(__m512 quotient, __m512 x, __m512 greatest) {
   const __mmask16 is_infinite = _mm512_cmp_ps_mask(_mm512_abs_ps(x), greatest, _CMP_GT_OQ);
   return _mm512_mask_mov_ps(bounded, is_infinite, quotient);
 }
-/// `limited_quotient`; in the usual case no quotient needs a bound.
+inline values quotient(values x, float by) {
+  const __m512 divisor = _mm512_set1_ps(by);
+  return {_mm512_div_ps(x.low, divisor), _mm512_div_ps(x.high, divisor)};
+}
+/// `limited_quotient`
 inline values over(values x, float by, float greatest) {
-  const __m512 divisor = _mm512_set1_ps(by), limit = _mm512_set1_ps(greatest);
-  const values quotients{_mm512_div_ps(x.low, divisor), _mm512_div_ps(x.high, divisor)};
-  const __mmask16 low = _mm512_cmp_ps_mask(_mm512_abs_ps(quotients.low), limit, _CMP_GT_OQ);
-  const __mmask16 high = _mm512_cmp_ps_mask(_mm512_abs_ps(quotients.high), limit, _CMP_GT_OQ);
-  if ((low | high) == 0) [[likely]]
-    return quotients;
+  const __m512 limit = _mm512_set1_ps(greatest);
+  const values quotients = quotient(x, by);
   return {limited(quotients.low, x.low, limit), limited(quotients.high, x.high, limit)};
 }
 

@@ -17,11 +17,11 @@ concept has_add = requires(byte* p) {
 ///   scale      a power of two: `load` divides numbers by it and `store` expects them so; only
 ///              products must correct for it
 ///   greatest   the greatest finite number, divided by the scale
-///   load(p)    -> values, store(p, values)
+///   load(p)    -> values, store(p, values), store_finite(p, values) if all can be represented
 /// optionally a faster sum of two blocks
 ///   add(p, a, b)
-/// and `apply`, `times` and `over` for its values. The remainder is copied to a block of zeros, so
-/// that the same instructions round it.
+/// and `apply`, `times`, `over` and `quotient` for its values. The remainder is copied to a block
+/// of zeros, so that the same instructions round it.
 template <class Format>
 struct by_blocks {
   static constexpr std::size_t step = Format::bytes * Format::count;
@@ -89,6 +89,16 @@ struct by_blocks {
   }
   static void divide(void* into, const void* from, std::size_t count, double by) noexcept {
     scale(into, from, count, divided{static_cast<float>(by)});
+  }
+  /// If all results are finite.
+  template <std::size_t count>
+  static void divide_unbounded(void* into, const void* from, double by) noexcept {
+    static_assert(count % Format::count == 0);
+    auto* const result = static_cast<byte*>(into);
+    auto* const x = static_cast<const byte*>(from);
+    for (std::size_t at = 0; at < count * Format::bytes; at += step) {
+      Format::store_finite(result + at, quotient(Format::load(x + at), static_cast<float>(by)));
+    }
   }
 };
 

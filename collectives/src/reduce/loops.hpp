@@ -183,6 +183,17 @@ struct one_by_one {
       result[i] = Number::encode(limited_quotient(Number::decode(x[i]), divisor, Number::max()));
     }
   }
+  /// If all results are finite.
+  template <std::size_t count>
+  static void divide_unbounded(void* into, const void* from, double by) noexcept {
+    storage* const result = static_cast<storage*>(into);
+    const storage* const x = static_cast<const storage*>(from);
+    const auto divisor = static_cast<float>(by);
+    TANDEM_INDEPENDENT_ITERATIONS
+    for (std::size_t i = 0; i < count; ++i) {
+      result[i] = Number::encode_finite(Number::decode(x[i]) / divisor);
+    }
+  }
 };
 
 /// Minimum and maximum of narrow numbers, defined as above, without conversion: integer keys have

@@ -58,21 +58,30 @@ struct narrow_number {
 
   /// Rounds to nearest even.
   static Storage encode(float number) {
-    // Its last bit has the weight of the last bit of a subnormal result, so adding it rounds.
-    constexpr std::int32_t rounder = (127 + 24 - bias - Mantissa) << 23;
     const std::int32_t bits = as_bits(number);
     const std::int32_t magnitude = bits & INT32_MAX;
-    const std::int32_t half = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
     // Limited to infinity, so that the sum fits 31 bits.
-    const std::int32_t finite = magnitude < float_infinity ? magnitude : float_infinity;
-    const std::int32_t normal = ((finite + half) >> shift) - (rebias >> shift);
-    const std::int32_t subnormal = as_bits(as_float(finite) + as_float(rounder)) - rounder;
-    std::int32_t x = magnitude < min_normal ? subnormal : normal;
+    std::int32_t x = rounded(magnitude < float_infinity ? magnitude : float_infinity);
     x = x < overflow ? x : overflow;
     x = magnitude > float_infinity ? nan : x;
     const std::int32_t sign = bits < 0 ? sign_bit : 0;
     const bool is_nan = Infinity ? magnitude > float_infinity : x == nan;
     return static_cast<Storage>(is_nan ? x : x | sign);
+  }
+  /// The same of a number whose magnitude is at most `max`.
+  static Storage encode_finite(float number) {
+    const std::int32_t bits = as_bits(number);
+    return static_cast<Storage>(rounded(bits & INT32_MAX) | (bits < 0 ? sign_bit : 0));
+  }
+
+ private:
+  static std::int32_t rounded(std::int32_t magnitude) {
+    // Its last bit has the weight of the last bit of a subnormal result, so adding it rounds.
+    constexpr std::int32_t rounder = (127 + 24 - bias - Mantissa) << 23;
+    const std::int32_t half = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
+    const std::int32_t normal = ((magnitude + half) >> shift) - (rebias >> shift);
+    const std::int32_t subnormal = as_bits(as_float(magnitude) + as_float(rounder)) - rounder;
+    return magnitude < min_normal ? subnormal : normal;
   }
 };
 
@@ -88,9 +97,11 @@ struct bfloat16_number {
     return as_float(static_cast<std::int32_t>(std::uint32_t{bits} << 16));
   }
   static storage encode(float number) {
+    return number == number ? encode_finite(number) : static_cast<storage>(nan);
+  }
+  static storage encode_finite(float number) {
     const auto bits = static_cast<std::uint32_t>(as_bits(number));
-    const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return static_cast<storage>(number == number ? rounded : nan);
+    return static_cast<storage>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   }
 };
 

@@ -12,6 +12,11 @@ struct narrow {
   using bfloat16 = one_by_one<bfloat16_number>;
   using e4m3 = one_by_one<e4m3_number>;
   using e5m2 = one_by_one<e5m2_number>;
+
+  template <class Word, class Words>
+  static bool any_negative(const Words& words) {
+    return detail::any_negative<Word>(words);
+  }
 };
 
 constexpr kernel_table make_portable_table() {

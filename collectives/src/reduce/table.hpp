@@ -40,22 +40,30 @@ constexpr void fill_integer_row(kernel_table& table, data_type type) {
   row[at(reduce_op::bxor)] = unsigned_loops::template combine<bxor>;
 }
 
+/// The row of float32 or float64.
+template <class T, class Vectors>
+constexpr void fill_floating_row(kernel_table& table, data_type type) {
+  fill_row<plain<T>, plain<T>,
+           vector_quotients<plain_quotients<T, Vectors>, plain_number<T>, Vectors>>(table, type);
+}
+template <class Loops, class Number, class Vectors>
+constexpr void fill_narrow_row(kernel_table& table, data_type type) {
+  fill_row<Loops, by_bits<Number>, vector_quotients<Loops, Number, Vectors>>(table, type);
+}
+
 /// Of integers of up to 32 bits, only the division. `Narrow` provides the loops over float16,
-/// bfloat16, e4m3 and e5m2, and the length of vectors.
+/// bfloat16, e4m3 and e5m2, and what vector_quotients needs.
 template <class Narrow>
 constexpr kernel_table make_table_of_wide() {
   kernel_table table{};
-  constexpr std::size_t vector_bytes = Narrow::vector_bytes;
-  fill_row<plain<float>, plain<float>, vector_quotients<float, vector_bytes>>(table,
-                                                                              data_type::float32);
-  fill_row<plain<double>, plain<double>, vector_quotients<double, vector_bytes>>(
-      table, data_type::float64);
+  fill_floating_row<float, Narrow>(table, data_type::float32);
+  fill_floating_row<double, Narrow>(table, data_type::float64);
   fill_integer_row<std::int64_t>(table, data_type::int64);
   fill_integer_row<std::uint64_t>(table, data_type::uint64);
-  fill_row<typename Narrow::float16, by_bits<float16_number>>(table, data_type::float16);
-  fill_row<typename Narrow::bfloat16, by_bits<bfloat16_number>>(table, data_type::bfloat16);
-  fill_row<typename Narrow::e4m3, by_bits<e4m3_number>>(table, data_type::float8_e4m3);
-  fill_row<typename Narrow::e5m2, by_bits<e5m2_number>>(table, data_type::float8_e5m2);
+  fill_narrow_row<typename Narrow::float16, float16_number, Narrow>(table, data_type::float16);
+  fill_narrow_row<typename Narrow::bfloat16, bfloat16_number, Narrow>(table, data_type::bfloat16);
+  fill_narrow_row<typename Narrow::e4m3, e4m3_number, Narrow>(table, data_type::float8_e4m3);
+  fill_narrow_row<typename Narrow::e5m2, e5m2_number, Narrow>(table, data_type::float8_e5m2);
   table.divide[at(data_type::int8)] = plain<std::int8_t>::divide;
   table.divide[at(data_type::int16)] = plain<std::int16_t>::divide;
   table.divide[at(data_type::int32)] = plain<std::int32_t>::divide;

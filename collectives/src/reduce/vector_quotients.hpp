@@ -9,49 +9,88 @@
 namespace tandem::detail {
 namespace {
 
-/// The quotients of `plain`, for the usual case that all are finite: what a quotient that is not
-/// needs, a bound or the canonical NaN, is looked at once for several vectors.
-/// @tparam vector_bytes  of the registers
-template <class T, std::size_t vector_bytes>
+/// What vector_quotients needs of float or double.
+template <class T, class Vectors>
+struct plain_quotients : plain<T> {
+  /// If all results are finite. With vectors of its own, because GCC 12 unrolls so short a loop
+  /// instead of vectorising it.
+  template <std::size_t count>
+  static void divide_unbounded(void* into, const void* from, double by) noexcept {
+    typedef T vector __attribute__((vector_size(Vectors::vector_bytes)));
+    const vector divisor = vector{} + static_cast<T>(by);
+    for (std::size_t at = 0; at < count * sizeof(T); at += sizeof(vector)) {
+      vector x;
+      __builtin_memcpy(&x, static_cast<const byte*>(from) + at, sizeof x);
+      x /= divisor;
+      __builtin_memcpy(static_cast<byte*>(into) + at, &x, sizeof x);
+    }
+  }
+};
+template <class T>
+struct plain_number {
+  using storage = std::make_unsigned_t<float_bits<T>>;
+  static constexpr T max() { return max_of<T>(); }
+  static storage encode(T x) { return static_cast<storage>(bits_of(x)); }
+};
+
+/// Whether an element of `words` is negative, for a processor that has no instruction for it.
+template <class Word, class Words>
+inline bool any_negative(const Words& words) {
+  constexpr int width = 8 * sizeof(Word);
+  constexpr std::uint64_t lowest_bits = ~std::uint64_t{0} >> (64 - width);
+  std::uint64_t parts[sizeof words / sizeof(std::uint64_t)];
+  __builtin_memcpy(parts, &words, sizeof parts);
+  std::uint64_t all = 0;
+  for (const std::uint64_t each : parts) all |= each;
+  return (all & (~std::uint64_t{0} / lowest_bits) << (width - 1)) != 0;
+}
+
+/// The division of `Loops`, for the usual case that all quotients are finite: several vectors of
+/// dividends are compared at once with the greatest one whose quotient certainly is, and divided
+/// without a bound for each.
+/// @tparam Number      what the elements are
+/// @tparam Vectors     `vector_bytes`, of the registers, and `any_negative`
+template <class Loops, class Number, class Vectors>
 struct vector_quotients {
   static void divide(void* into, const void* from, std::size_t count, double by) noexcept {
-    constexpr std::size_t lanes = vector_bytes / sizeof(T);
-    constexpr std::size_t step = 4 * lanes;
-    const vector divisor = vector{} + static_cast<T>(by);
-    T* result = static_cast<T*>(into);
-    const T* x = static_cast<const T*>(from);
-    for (; count >= step; count -= step, result += step, x += step) {
-      vector quotients[4];
-      words too_great{};  // the sign: the number is not finite
-      for (std::size_t i = 0; i < 4; ++i) {
-        vector dividends;
-        __builtin_memcpy(&dividends, x + i * lanes, sizeof dividends);
-        quotients[i] = dividends / divisor;
-        too_great |= greatest - (reinterpret_cast<words>(quotients[i]) & all_but_sign);
-      }
-      if (!any_sign(too_great)) {
-        __builtin_memcpy(result, quotients, sizeof quotients);
+    const word limit = greatest_dividend(by);
+    auto* result = static_cast<byte*>(into);
+    auto* x = static_cast<const byte*>(from);
+    for (; count >= step; count -= step, result += step_bytes, x += step_bytes) {
+      if (are_within(x, limit)) {
+        Loops::template divide_unbounded<step>(result, x, by);
       } else {
-        plain<T>::divide(result, x, step, by);
+        Loops::divide(result, x, step, by);
       }
     }
-    plain<T>::divide(result, x, count, by);
+    Loops::divide(result, x, count, by);
   }
 
  private:
-  using word = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-  static constexpr word all_but_sign =
-      static_cast<word>(static_cast<std::make_unsigned_t<word>>(-1) >> 1);
-  static constexpr word greatest = __builtin_bit_cast(word, max_of<T>());
-  typedef T vector __attribute__((vector_size(vector_bytes)));
-  typedef word words __attribute__((vector_size(vector_bytes)));
+  using word = std::make_signed_t<typename Number::storage>;
+  typedef word words __attribute__((vector_size(Vectors::vector_bytes)));
+  static constexpr std::size_t vectors = sizeof(word) == 1 ? 8 : 4;
+  static constexpr std::size_t step_bytes = vectors * Vectors::vector_bytes;
+  static constexpr std::size_t step = step_bytes / sizeof(word);
 
-  static bool any_sign(words of) {
-    std::uint64_t parts[vector_bytes / sizeof(std::uint64_t)];
-    __builtin_memcpy(parts, &of, sizeof parts);
-    std::uint64_t all = 0;
-    for (const std::uint64_t each : parts) all |= each;
-    return (all & (sizeof(word) == 4 ? 0x80000000'80000000 : 0x80000000'00000000)) != 0;
+  /// The magnitude's bits; -1, less than any, if `by` is no positive number.
+  static word greatest_dividend(double by) {
+    using number = decltype(Number::max());
+    const auto divisor = static_cast<number>(by);
+    if (!(divisor > 0)) return -1;
+    if (divisor >= 1) return static_cast<word>(Number::encode(Number::max()));
+    return static_cast<word>(Number::encode(Number::max() * divisor) - 1);
+  }
+  static bool are_within(const byte* x, word limit) {
+    constexpr word all_but_sign =
+        static_cast<word>(static_cast<std::make_unsigned_t<word>>(-1) >> 1);
+    words differences{};
+    for (std::size_t i = 0; i < vectors; ++i) {
+      words each;
+      __builtin_memcpy(&each, x + i * sizeof each, sizeof each);
+      differences |= limit - (each & all_but_sign);
+    }
+    return !Vectors::template any_negative<word>(differences);
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -242,6 +243,63 @@ TEST_P(Kernels, DivideEveryNarrowNumber) {
                                1023, 2047, 2731, 3277, 4095, 4096};
     for (int count = 2; count < 20; ++count) counts.push_back(count);
     for (const double by : counts) ASSERT_NO_FATAL_FAILURE(expect_divided(type, by, all));
+  }
+}
+
+/// The least number whose quotient is the greatest finite one.
+element least_with_greatest_quotient(data_type type, double by) {
+  element below = 0, least = test::greatest_finite(type);
+  while (least - below > 1) {
+    const element middle = below + (least - below) / 2;
+    const bool is_greatest = test::slow_divide(type, middle, by) == test::greatest_finite(type);
+    (is_greatest ? least : below) = middle;
+  }
+  return least;
+}
+
+TEST_P(Kernels, DivideNumbersNearTheGreatestQuotient) {
+  std::vector<double> divisors{0.5, 0x1.000002p-1, 0.9999999, 0.99999994, 0.9999999999, 1.0000001};
+  for (int ranks = 3; ranks < 20; ++ranks) {
+    divisors.push_back(ranks / std::exp2(std::bit_width(2U * static_cast<unsigned>(ranks) - 1)));
+  }
+  for (const data_type type : all_types) {
+    if (test::is_integer(type)) continue;
+    const element sign = element{1} << (8 * bytes_of(type) - 1);
+    for (const double by : divisors) {
+      std::vector<element> near;
+      const element edge = least_with_greatest_quotient(type, by);
+      for (element number = edge - 6; number <= edge + 6; ++number) {
+        // Each alone in whole vectors, whose decision it is then.
+        near.insert(near.end(), 512, number);
+        near.insert(near.end(), 512, number | sign);
+      }
+      ASSERT_NO_FATAL_FAILURE(expect_divided(type, by, near)) << by;
+    }
+  }
+}
+
+element one_of(data_type type) {
+  if (type == data_type::float64) return std::bit_cast<element>(1.0);
+  return type == data_type::float32 ? 0x3f80'0000 : test::slow_nearest(type, 1);
+}
+
+TEST_P(Kernels, DivideWithOneGreatNumberAtAnyPlace) {
+  constexpr std::size_t count = 600;
+  constexpr double by = 0.375;
+  for (const data_type type : all_types) {
+    if (test::is_integer(type)) continue;
+    const element greatest = test::greatest_finite(type), one = one_of(type);
+    const element sign = element{1} << (8 * bytes_of(type) - 1);
+    std::vector<element> data(count, one), expected(count, test::slow_divide(type, one, by));
+    for (std::size_t place = 0; place < count; ++place) {
+      data[place] = expected[place] = place % 2 == 0 ? greatest : greatest | sign;
+      const std::vector<std::byte> from = test::packed(type, data);
+      std::vector<std::byte> into(from.size());
+      table->divide[at(type)](into.data(), from.data(), count, by);
+      ASSERT_EQ(test::unpacked(type, into.data(), count), expected) << name(type) << ' ' << place;
+      data[place] = one;
+      expected[place] = expected[place == 0 ? 1 : 0];
+    }
   }
 }
 
