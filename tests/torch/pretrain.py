@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import forked
+
 HERE = Path(__file__).resolve().parent
 PRETRAIN = HERE.parents[1] / "apps" / "pretrain" / "pretrain"
 ENDS_WITHIN_S = 2
@@ -35,13 +37,16 @@ def free_ports(count):
     return ports
 
 
-def started(ranks, *command, jobs=1):
-    """The ranks, without a launcher; they make that many jobs, one after another."""
+def environments(ranks, jobs=1):
+    """Of the ranks, which make that many jobs, one after another, without a launcher."""
     ports = free_ports(jobs)
-    environment = os.environ | {"MASTER_ADDR": "localhost", "MASTER_PORT": ports[0], "TEST_PORTS": ",".join(ports),
-                                "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
-    return [subprocess.Popen([sys.executable, *command], env=environment | {"RANK": str(r), "LOCAL_RANK": str(r)}, text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE) for r in range(ranks)]
+    of_all = os.environ | {"MASTER_ADDR": "localhost", "MASTER_PORT": ports[0], "TEST_PORTS": ",".join(ports),
+                           "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
+    return [of_all | {"RANK": str(r), "LOCAL_RANK": str(r)} for r in range(ranks)]
+
+
+def started(ranks, *command, jobs=1):
+    return [forked.Program(*command, environment=one) for one in environments(ranks, jobs)]
 
 
 def losses_of(ranks, lines, folder):
@@ -169,11 +174,10 @@ def without_the_library():
                 "run tests/torch/install", python=["-I", "-S"])
 
 
-def run_alone(folder, *more, **keywords):
-    """One process over gloo."""
-    keywords = {"stdout": subprocess.PIPE} | keywords
-    return subprocess.run([sys.executable, str(PRETRAIN), *TINY.split(), "--link", "gloo", "--cache", f"{folder}/cache", "--steps", "2",
-                           *map(str, more)], stderr=subprocess.PIPE, text=True, timeout=120, check=False, **keywords)
+def run_alone(folder, *more, stdout=None, starts_rank=False):
+    """One rank over gloo, or a process that starts it."""
+    return forked.run(PRETRAIN, *TINY.split(), "--link", "gloo", "--cache", f"{folder}/cache", "--steps", "2", *more, timeout=120,
+                      stdout=stdout, environment=None if starts_rank else environments(1)[0])
 
 
 def damaged_files():
@@ -219,12 +223,12 @@ def lost_output():
         assert done.returncode == 1 or not done.stderr, (shell, done)  # head may have been slow to end
     with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
         with open("/dev/full", "w", encoding="utf-8") as full:
-            done = run_alone(folder, "--report", f"{folder}/page.html", stdout=full)
+            done = run_alone(folder, "--report", f"{folder}/page.html", stdout=full, starts_rank=True)
         assert done.returncode == 1 and "standard output: No space left on device" in done.stderr, done
         assert "</html>" in Path(f"{folder}/page.html").read_text(encoding="utf-8"), "the training ended before its report"
         reading, writing = os.pipe()
         os.close(reading)
-        done = run_alone(folder, stdout=writing)
+        done = run_alone(folder, stdout=writing, starts_rank=True)
         os.close(writing)
         assert done.returncode == 1 and "standard output: Broken pipe" in done.stderr, done
         for option in ("--report", "--json"):
