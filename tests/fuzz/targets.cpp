@@ -3,17 +3,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <tandem/channel.hpp>
 #include <tandem/detail/crc32c.hpp>
+#include <tandem/error.hpp>
 #include <vector>
 
 #include "fabric/hello.hpp"
 #include "fuzz/rails_targets.hpp"
 #include "fuzz/sealed_targets.hpp"
 #include "fuzz/shm_targets.hpp"
+#include "meeting_point.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/session.hpp"
 #include "rendezvous/store_protocol.hpp"
@@ -148,14 +152,43 @@ void tls(bytes input) {
   }
 }
 
-constexpr std::array<target, 8> all{{{"store_wire", store_wire},
+/// As it is, and with the right magic word, version and checksum, so that the later checks are
+/// reached.
+void unique_id(bytes input) {
+  nccl_abi::unique_id id{};
+  std::memcpy(id.internal, input.data(), std::min(input.size(), sizeof id.internal));
+  const auto read = [&id] {
+    try {
+      const nccl_abi::meeting_point point = nccl_abi::decode(id);
+      const nccl_abi::meeting_point same = nccl_abi::decode(nccl_abi::encode(point));
+      require(same.address == point.address && same.port == point.port && same.port != 0);
+      require(same.job == point.job && same.key == point.key);
+      require(point.job_text().size() == 32 && point.key_text().size() == 64);
+      return true;
+    } catch (const error& refused) {
+      require(std::string_view(refused.what()).find('\n') == std::string_view::npos);
+      return false;
+    }
+  };
+  read();
+  const nccl_abi::unique_id right = nccl_abi::encode({});
+  std::memcpy(id.internal, right.internal, 9);
+  id.internal[9] = id.internal[9] % 2 == 0 ? 4 : 6;
+  id.internal[11] |= 1;  // of the port
+  const std::uint32_t crc = crc32c(reinterpret_cast<const std::byte*>(id.internal), 76);
+  for (int i = 0; i < 4; ++i) id.internal[76 + i] = static_cast<char>(crc >> (8 * i) & 0xff);
+  require(read());
+}
+
+constexpr std::array<target, 9> all{{{"store_wire", store_wire},
                                      {"hello", hello},
                                      {"frames", frames},
                                      {"tls", tls},
                                      {"lanes", lanes},
                                      {"published_rails", published_rails},
                                      {"shared_memory", shared_memory},
-                                     {"records", records}}};
+                                     {"records", records},
+                                     {"unique_id", unique_id}}};
 
 }  // namespace
 

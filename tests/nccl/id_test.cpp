@@ -8,7 +8,7 @@
 #include <tandem/error.hpp>
 
 #include "arguments.hpp"
-#include "meeting_point.hpp"
+#include "own_ids.hpp"
 #include "support/environment_variable.hpp"
 
 namespace tandem::test {

@@ -12,6 +12,7 @@
 
 #include "arguments.hpp"
 #include "call_group.hpp"
+#include "own_ids.hpp"
 
 using namespace tandem::nccl_abi;
 using tandem::memory_kind;

@@ -4,9 +4,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <tandem/settings.hpp>
 
 #include "abi.hpp"
 
@@ -42,26 +40,5 @@ unique_id encode(const meeting_point& from) noexcept;
 /// @par Errors `errc::bad_input`: an id that Tandem has not made, as where one rank has loaded the
 ///   vendor's own library; `errc::version_mismatch`.
 meeting_point decode(const unique_id& from);
-
-/// The ids that this process has made. Each holds a port, which the rank that serves the meeting
-/// listens on: the first rank of this process that joins.
-class own_ids {
- public:
-  static own_ids& of_process();
-
-  /// On loopback where a launcher says that all ranks run on this host, else at an address that
-  /// other hosts can use, if there is one. NCCL_SOCKET_IFNAME chooses among interfaces.
-  /// @par Errors  of the system; `errc::bad_input`: no interface has such a name.
-  unique_id make(const settings& options);
-  /// True for the first call with an id of this process: the caller serves the meeting.
-  bool take(const meeting_point& which);
-
- private:
-  own_ids();
-  ~own_ids() = delete;
-
-  class reservations;
-  const std::unique_ptr<reservations> held_;
-};
 
 }  // namespace tandem::nccl_abi
