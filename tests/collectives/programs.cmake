@@ -23,6 +23,7 @@ tandem_test(collective_tests
     collectives/schedule_test.cpp
     collectives/split_test.cpp
     collectives/typed_test.cpp
+    collectives/mapped_window_test.cpp
     collectives/window_test.cpp)
 
 tandem_test(plan_tests

@@ -19,19 +19,43 @@ namespace {
 using bytes = std::vector<std::byte>;
 constexpr std::size_t lengths[] = {0, 1, 40, 513, 5000, 100'000};
 
-class Window : public testing::TestWithParam<fabric_kind> {};
+/// Over a fabric, with memory that ranks of a host can map, or that they cannot.
+class Window : public testing::TestWithParam<std::tuple<fabric_kind, bool>> {
+ protected:
+  const fabric_kind& kind() const { return std::get<0>(GetParam()); }
+  bool is_shared() const { return std::get<1>(GetParam()); }
+};
+
+/// A rank's memory, all of it that value.
+class window_memory {
+ public:
+  window_memory(bool is_shared, std::size_t length, std::byte value = {})
+      : shared_(is_shared ? length : 0), own_(is_shared ? 0 : length) {
+    std::fill(begin(), begin() + static_cast<std::ptrdiff_t>(length), value);
+  }
+  std::byte* begin() { return own_.empty() ? shared_.data() : own_.data(); }
+  mutable_view view() { return {begin(), own_.size() + shared_.size()}; }
+  bytes part(std::size_t offset, std::size_t length) {
+    const std::byte* const from = begin() + offset;
+    return {from, from + length};
+  }
+
+ private:
+  shm::shared_buffer shared_;
+  bytes own_;
+};
 
 std::uint64_t seed_of(int from, int to, std::size_t length) {
   return static_cast<std::uint64_t>(from * 100 + to) * 1'000'000 + length;
 }
 
 /// Each rank puts a pattern into its part of the memory of each other rank, and reads it back.
-asio::awaitable<void> put_and_get(communicator& world) {
+asio::awaitable<void> put_and_get(communicator& world, bool is_shared) {
   const auto size = static_cast<std::size_t>(world.size());
   for (const std::size_t length : lengths) {
-    bytes memory(size * length + 3, std::byte{7});
-    window shared = co_await make_window(world, memory);
-    EXPECT_EQ(shared.bytes(0), memory.size());
+    window_memory memory(is_shared, size * length + 3, std::byte{7});
+    window shared = co_await make_window(world, memory.view());
+    EXPECT_EQ(shared.bytes(0), memory.view().bytes);
     const std::size_t own = static_cast<std::size_t>(world.rank()) * length;
     for (int to = 0; to < world.size(); ++to) {
       if (to == world.rank()) continue;
@@ -44,30 +68,30 @@ asio::awaitable<void> put_and_get(communicator& world) {
     co_await shared.close();
     for (int from = 0; from < world.size(); ++from) {
       if (from == world.rank()) continue;
-      const auto begin = memory.begin() + static_cast<std::ptrdiff_t>(length) * from;
-      const bytes arrived(begin, begin + static_cast<std::ptrdiff_t>(length));
+      const bytes arrived = memory.part(length * static_cast<std::size_t>(from), length);
       EXPECT_EQ(arrived, pattern(length, seed_of(from, world.rank(), length))) << length;
     }
-    for (std::size_t i = size * length; i < memory.size(); ++i) EXPECT_EQ(memory[i], std::byte{7});
+    EXPECT_EQ(memory.part(size * length, 3), bytes(3, std::byte{7}));
   }
 }
 
 TEST_P(Window, PutsAndGetsOfAllRanks) {
   for (const int size : {2, 4}) {
-    job ranks(GetParam(), size, small_pieces());
-    EXPECT_EQ(ranks.run([&](int r) { return put_and_get(ranks.world(r)); }), "");
+    job ranks(kind(), size, small_pieces());
+    EXPECT_EQ(ranks.run([&](int r) { return put_and_get(ranks.world(r), is_shared()); }), "");
   }
 }
 
 TEST_P(Window, NotificationsComeInOrderAndAfterTheBytes) {
   constexpr int count = 60;
   constexpr std::size_t part = 3000;
-  job ranks(GetParam(), 3, small_pieces());
-  std::vector<bytes> memory(3, bytes(2 * part * count));
+  job ranks(kind(), 3, small_pieces());
+  std::vector<window_memory> memory;
+  for (int r = 0; r < 3; ++r) memory.emplace_back(is_shared(), 2 * part * count);
   const job::rank_body body = [&](int r) -> asio::awaitable<void> {
     communicator& world = ranks.world(r);
-    bytes& own = memory[static_cast<std::size_t>(r)];
-    window shared = co_await make_window(world, own);
+    window_memory& own = memory[static_cast<std::size_t>(r)];
+    window shared = co_await make_window(world, own.view());
     if (r != 0) {
       for (std::uint64_t i = 0; i < count; ++i) {
         const std::size_t length = i % 3 == 0 ? 8 : part;
@@ -80,8 +104,7 @@ TEST_P(Window, NotificationsComeInOrderAndAfterTheBytes) {
       for (int i = 0; i < 2 * count; ++i) {
         const window_notification got = co_await shared.notified();
         EXPECT_EQ(got.value, next[static_cast<std::size_t>(got.from)]++);
-        const auto begin = own.begin() + static_cast<std::ptrdiff_t>(got.offset);
-        const bytes arrived(begin, begin + static_cast<std::ptrdiff_t>(got.bytes));
+        const bytes arrived = own.part(got.offset, got.bytes);
         EXPECT_EQ(arrived,
                   pattern(got.bytes, got.value + static_cast<std::uint64_t>(got.from) * 1000));
       }
@@ -94,11 +117,11 @@ TEST_P(Window, NotificationsComeInOrderAndAfterTheBytes) {
 /// Many at once, in both directions, and two windows.
 TEST_P(Window, ManyRequestsAtOnce) {
   constexpr std::size_t count = 40, part = 2000;
-  job ranks(GetParam(), 2, small_pieces());
+  job ranks(kind(), 2, small_pieces());
   const job::rank_body body = [&](int r) -> asio::awaitable<void> {
-    bytes first(count * part), second(count * part);
-    window one = co_await make_window(ranks.world(r), first);
-    window two = co_await make_window(ranks.world(r), second);
+    window_memory first(is_shared(), count * part), second(false, count * part);
+    window one = co_await make_window(ranks.world(r), first.view());
+    window two = co_await make_window(ranks.world(r), second.view());
     const bytes out = pattern(count * part, static_cast<std::uint64_t>(r));
     const const_view all(out);
     std::vector<asio::awaitable<void>> puts;
@@ -120,7 +143,12 @@ TEST_P(Window, ManyRequestsAtOnce) {
   EXPECT_EQ(ranks.run(body), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Window, testing::ValuesIn(fabric_kinds()), name_of_kind);
+INSTANTIATE_TEST_SUITE_P(Over, Window,
+                         testing::Combine(testing::ValuesIn(fabric_kinds()), testing::Bool()),
+                         [](const auto& of) {
+                           const bool is_shared = std::get<1>(of.param);
+                           return std::get<0>(of.param).name + (is_shared ? "_shared" : "");
+                         });
 
 /// The error of a call, which changes nothing.
 asio::awaitable<void> expect_refused(asio::awaitable<void> call, errc code, std::string words) {
@@ -282,6 +310,27 @@ TEST(Window, APutToAWindowThatIsGoneTimesOut) {
   EXPECT_EQ(ranks.code(0), errc::timed_out) << ranks.text(0);
 }
 
+TEST(Window, ARankLeavesWithoutClosing) {
+  job ranks(3);
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
+    bytes memory(10);
+    std::optional<window> shared = co_await make_window(ranks.world(r), memory);
+    if (r != 1) {
+      co_await shared->close();
+    } else {
+      co_await turns(20);  // the others' close has been answered
+      shared.reset();
+      ranks.fabrics[1]->close();
+    }
+  };
+  ranks.start(body);
+  ASSERT_TRUE(ranks.finish());
+  for (const int r : {0, 2}) {
+    EXPECT_EQ(ranks.code(r), errc::peer_closed) << ranks.text(r);
+    EXPECT_NE(ranks.text(r).find("without closing this window"), std::string::npos);
+  }
+}
+
 TEST(Window, RequestsOfAHostilePeer) {
   using request = detail::window_request;
   const request beyond{request::kind::get, 0, 5, 6, 0};
@@ -309,7 +358,7 @@ TEST(Window, RequestsOfAHostilePeer) {
 
 TEST(WindowRequest, EveryFieldAndKind) {
   using request = detail::window_request;
-  for (std::uint64_t kind = 1; kind <= 5; ++kind) {
+  for (std::uint64_t kind = 1; kind <= 6; ++kind) {
     const request one{static_cast<request::kind>(kind), 1, 0x0102030405060708, ~std::uint64_t{0},
                       42};
     const auto back = request::decode(one.encode());
@@ -321,7 +370,7 @@ TEST(WindowRequest, EveryFieldAndKind) {
     EXPECT_EQ(back->value, one.value);
   }
   request bad;
-  for (const std::uint64_t kind : {0u, 6u}) {
+  for (const std::uint64_t kind : {0u, 7u}) {
     bad.what = static_cast<request::kind>(kind);
     EXPECT_FALSE(request::decode(bad.encode()));
   }

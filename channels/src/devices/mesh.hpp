@@ -29,6 +29,11 @@ class mesh final : public std::enable_shared_from_this<mesh> {
   region register_memory(mutable_view memory, dmabuf exported) {
     return over_->register_memory(memory, exported);
   }
+  memory_location locate_memory(const mutable_view& memory) { return over_->locate_memory(memory); }
+  std::unique_ptr<const mapped_memory> map_memory(int peer, const memory_location& at,
+                                                  std::size_t bytes) {
+    return over_->map_memory(peer, at, bytes);
+  }
   void fail(const error& reason, bool notify_others) noexcept;
   void close() noexcept;
   bool is_over() const noexcept { return is_over_; }

@@ -44,6 +44,12 @@ class fabric_base : public std::enable_shared_from_this<fabric_base> {
   virtual region register_memory(mutable_view memory, const dmabuf& /*exported*/) {
     return {memory, nullptr};
   }
+  virtual memory_location locate_memory(const mutable_view& /*memory*/) { return {}; }
+  virtual std::unique_ptr<const mapped_memory> map_memory(int /*peer*/,
+                                                          const memory_location& /*at*/,
+                                                          std::size_t /*bytes*/) {
+    return nullptr;
+  }
   virtual std::shared_ptr<board> share_board(std::span<const int> /*members*/,
                                              std::string& /*place*/) {
     return nullptr;

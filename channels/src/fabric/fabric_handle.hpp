@@ -60,6 +60,18 @@ class fabric_handle final : public fabric {
     origin_.require_here("this fabric");
     return mesh_->register_memory(memory, exported);
   }
+  memory_location locate_memory(const mutable_view& memory) override {
+    if constexpr (requires { mesh_->locate_memory(memory); }) return mesh_->locate_memory(memory);
+    return {};
+  }
+  std::unique_ptr<const mapped_memory> map_memory(int peer, const memory_location& at,
+                                                  std::size_t bytes) override {
+    origin_.require_here("this fabric");
+    if constexpr (requires { mesh_->map_memory(peer, at, bytes); }) {
+      return mesh_->map_memory(peer, at, bytes);
+    }
+    return nullptr;
+  }
   std::shared_ptr<board> share_board(std::span<const int> members, std::string& place) override {
     origin_.require_here("this fabric");
     if constexpr (requires { mesh_->share_board(members, place); }) {

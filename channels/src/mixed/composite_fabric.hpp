@@ -31,6 +31,14 @@ class composite_fabric final : public std::enable_shared_from_this<composite_fab
   region register_memory(mutable_view memory, const dmabuf& exported) {
     return inter_host_->register_memory(memory, exported);
   }
+  memory_location locate_memory(const mutable_view& memory) {
+    return intra_host_->locate_memory(memory);
+  }
+  std::unique_ptr<const mapped_memory> map_memory(int peer, const memory_location& at,
+                                                  std::size_t bytes) {
+    if (intra_host_->find(peer) == nullptr) return nullptr;
+    return intra_host_->map_memory(peer, at, bytes);
+  }
   std::shared_ptr<board> share_board(std::span<const int> members, std::string& board_name);
   void fail(const error& reason, bool notify_others) noexcept;
   void close() noexcept;

@@ -28,23 +28,25 @@ struct window_notification {
 
 /// A range of memory on each rank of a group, host or device, that the other ranks write by `put`
 /// and read by `get` (MPI's RMA windows), with notifications of what has arrived (GASPI's). The
-/// rank that owns the memory makes no call: its loop, which must run, answers requests. Long
-/// payloads move as those of messages whose receive is posted, straight into the memory: written by
-/// NICs over RDMA (the memory is registered), by copy engines between devices, in one copy over
-/// shared memory.
+/// rank that owns the memory makes no call.
+///
+/// Memory in one `shm::shared_buffer` is mapped by the ranks of its host: they access it directly
+/// (`is_mapped`), and the owner takes no part but for notifications, which its loop receives. Other
+/// memory is accessed by requests, which the owner's loop answers, so it must run; their payloads
+/// move as those of messages whose receive is posted: over RDMA straight into the memory, which is
+/// registered, between devices by copy engines, elsewhere as messages do.
 ///
 /// What a rank puts to another arrives in the order of the calls, a notification when its bytes are
 /// in the memory. Nothing orders puts of different ranks, or gets and the owner's own accesses:
 /// notifications and `flush` do.
 ///
 /// @par Lifetime  The communicator, its fabric and the memory outlive the window. Destroying it
-/// ends
-///   the service of this rank's memory, after which puts and gets of others fail; await `close`
-///   first.
+///   ends the service of this rank's memory: await `close` first, for after that the requests of
+///   others fail, and those that have the memory mapped can still access it.
 /// @par Executor  The communicator's.
-/// @par Cost  Two messages for a put or a get, one of 40 bytes. Three flows of each pair of ranks
-/// for
-///   each window that was ever made (`settings::max_flows`).
+/// @par Cost  Two messages for a put or a get, one of 40 bytes; where the memory is mapped, one
+///   copy, and a message for a notification. Three flows of each pair of ranks for each window that
+///   was ever made (`settings::max_flows`).
 /// @par Errors  `errc::bad_input`, which changes nothing: no such rank, or bytes beyond its memory.
 ///   Any other failure, and cancellation once a call has begun, ends the job as that of a
 ///   collective does.
@@ -56,6 +58,8 @@ class window {
 
   /// Bytes of the memory of a rank.
   std::size_t bytes(int rank) const;
+  /// Whether this process has mapped the memory of that rank.
+  bool is_mapped(int rank) const;
 
   /// Writes to the memory of another rank. Completes when `from` may be reused; `flush` waits until
   /// the bytes are there.

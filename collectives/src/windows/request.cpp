@@ -34,7 +34,7 @@ window_request::wire window_request::encode() const noexcept {
 std::optional<window_request> window_request::decode(const wire& from) noexcept {
   const std::uint64_t what = number_at(from, 0);
   if (what < static_cast<std::uint64_t>(kind::put) ||
-      what > static_cast<std::uint64_t>(kind::leave)) {
+      what > static_cast<std::uint64_t>(kind::notify)) {
     return {};
   }
   return window_request{static_cast<kind>(what), number_at(from, 1), number_at(from, 2),

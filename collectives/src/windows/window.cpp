@@ -5,20 +5,41 @@
 
 namespace tandem {
 
+using detail::mapped_ranks;
 using detail::window_request;
 using detail::window_state;
 
+namespace {
+
+/// A rank's memory, as it is announced to the others. Without padding.
+struct announced {
+  std::uint64_t bytes = 0;
+  memory_location at{};
+};
+
+}  // namespace
+
 asio::awaitable<window> make_window(communicator& among, mutable_view memory) {
   const std::shared_ptr<detail::group> in = among.internals();
-  std::vector<std::uint64_t> sizes(static_cast<std::size_t>(among.size()));
-  const std::uint64_t own = memory.bytes;
+  const int size = in->size();
+  std::vector<announced> all(static_cast<std::size_t>(size));
+  const announced own{memory.bytes, in->over().locate_memory(memory)};
   const const_view mine(&own, sizeof own);
-  const mutable_view all(sizes);
-  co_await all_gather(among, mine, all);
-  for (int peer = 0; peer < in->size(); ++peer) {
+  const mutable_view gathered(all);
+  co_await all_gather(among, mine, gathered);
+  for (int peer = 0; peer < size; ++peer) {
     if (peer != in->rank() && !in->connected(peer)) co_await in->connect(peer);
   }
-  auto state = std::make_shared<window_state>(in, memory, std::move(sizes));
+  std::vector<std::uint64_t> sizes;
+  std::vector<mapped_ranks::mapping> mapped;
+  for (int peer = 0; peer < size; ++peer) {
+    const announced& there = all[static_cast<std::size_t>(peer)];
+    sizes.push_back(there.bytes);
+    mapped.emplace_back();
+    if (peer == in->rank() || there.at == memory_location{}) continue;
+    mapped.back() = in->over().map_memory(in->member(peer), there.at, there.bytes);
+  }
+  auto state = std::make_shared<window_state>(in, memory, std::move(sizes), std::move(mapped));
   state->start();
   co_return window(std::move(state));
 }
@@ -43,6 +64,10 @@ const std::shared_ptr<window_state>& window::state() const {
 
 std::size_t window::bytes(int rank) const {
   return state()->bytes(rank);
+}
+
+bool window::is_mapped(int rank) const {
+  return state()->is_mapped(rank);
 }
 
 asio::awaitable<void> window::put(int to, std::size_t offset, const_view from) {

@@ -14,10 +14,9 @@ namespace {
 
 constexpr std::uint32_t flows_of_each = 3;
 
-/// The owner of the memory has left, this rank has, or the window is closed: no failure.
+/// The peer has left or this rank has: no failure.
 bool is_end(const error_code& code) noexcept {
-  return code == errc::peer_closed || code == errc::channel_closed ||
-         code == asio::error::operation_aborted;
+  return code == errc::peer_closed || code == errc::channel_closed;
 }
 
 /// What `window_state::close` ends. The coroutine may be destroyed with its loop, too.
@@ -32,15 +31,29 @@ class open_service {
   flight*& entry_;
 };
 
+/// Wakes the calls that wait for their turn, whatever ends this one. @pre made after its place
+class turn_end {
+ public:
+  explicit turn_end(async_condition& changed) noexcept : changed_(changed) {}
+  turn_end(const turn_end&) = delete;
+  turn_end& operator=(const turn_end&) = delete;
+  ~turn_end() { changed_.notify_all(); }
+
+ private:
+  async_condition& changed_;
+};
+
 }  // namespace
 
 window_state::window_state(std::shared_ptr<group> in, mutable_view memory,
-                           std::vector<std::uint64_t> sizes)
+                           std::vector<std::uint64_t> sizes,
+                           std::vector<mapped_ranks::mapping> mapped)
     : group_(std::move(in)),
       memory_(memory),
       registered_(group_->over().register_memory(memory)),
       sizes_(std::move(sizes)),
       number_(group_->next_window()),
+      mapped_(std::move(mapped)),
       next_request_(sizes_.size()),
       services_(sizes_.size()),
       changed_(group_->executor()) {}
@@ -53,6 +66,10 @@ flow_id window_state::flow(flow_use use) const noexcept {
 std::uint64_t window_state::bytes(int rank) const {
   if (rank >= 0 && rank < group_->size()) return sizes_[static_cast<std::size_t>(rank)];
   throw error(errc::bad_input, fmt::format("no rank {} in a window of {}", rank, group_->size()));
+}
+
+bool window_state::is_mapped(int rank) const {
+  return bytes(rank) > 0 && rank != group_->rank() && mapped_.of(rank) != nullptr;
 }
 
 void window_state::require(int rank, const window_request& what, const char* call) const {
@@ -73,6 +90,19 @@ void window_state::fail(const error& reason) {
   throw error(reason);
 }
 
+void window_state::fail_with(const std::exception_ptr& failure) {
+  error_context context{
+      .rank = group_->job_rank(), .rail = {}, .phase = {}, .detail = {}, .advice = {}};
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& known) {
+    fail(with_context(known, context));
+  } catch (const boost::system::system_error& other) {
+    context.detail = describe(other);
+    fail(error(other.code(), std::move(context)));
+  }
+}
+
 // --- this rank's own calls
 
 /// Waits for both; if one fails, the requests and payloads between the two ranks no longer match.
@@ -89,21 +119,37 @@ asio::awaitable<void> window_state::carry_out(pointer self, flight& io, std::spa
   io.cancel();
   co_await asio::this_coro::throw_if_cancelled(false);
   while (!io.idle()) co_await io.until_idle();
-  error_context context{
-      .rank = self->group_->job_rank(), .rail = {}, .phase = {}, .detail = {}, .advice = {}};
-  try {
-    std::rethrow_exception(failure);
-  } catch (const error& known) {
-    self->fail(with_context(known, context));
-  } catch (const boost::system::system_error& other) {
-    context.detail = describe(other);
-    self->fail(error(other.code(), std::move(context)));
+  self->fail_with(failure);
+}
+
+/// Cancelled, it has no effect.
+asio::awaitable<void> window_state::wait_for(pointer self, const mapped_ranks::place& turn) {
+  while (!turn.is_first()) {
+    co_await self->changed_.wait();
+    self->group_->throw_if_failed();
+    if (self->is_closed_) throw error(errc::channel_closed, "this window is closed");
   }
 }
 
-asio::awaitable<void> window_state::put(pointer self, int to, window_request what,
-                                        const_view from) {
-  self->require(to, what, "put");
+void window_state::leave(std::optional<mapped_ranks::place>& turn) {
+  if (!turn) return;
+  turn.reset();
+  changed_.notify_all();
+}
+
+asio::awaitable<void> window_state::copy(pointer self, mutable_view into, const_view from) {
+  std::exception_ptr failure;
+  try {
+    co_await copy_in_pieces(into, from);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (failure) self->fail_with(failure);
+}
+
+/// Leaves its turn once the messages are on their way, in their order.
+asio::awaitable<void> window_state::ask(pointer self, int to, window_request what, const_view from,
+                                        std::optional<mapped_ranks::place>& turn) {
   what.number = self->next_request_[static_cast<std::size_t>(to)]++;
   const window_request::wire header = what.encode();
   std::array<transfer, 2> both;
@@ -113,12 +159,13 @@ asio::awaitable<void> window_state::put(pointer self, int to, window_request wha
   io.send(both[0], path, self->flow(flow_use::requests), const_view(header));
   io.set_signature({what.number + 1, 0});
   if (from.bytes > 0) io.send(both[1], path, self->flow(flow_use::payloads), from);
+  self->leave(turn);
   co_await carry_out(self, io, std::span(both).first(from.bytes > 0 ? 2 : 1));
 }
 
-asio::awaitable<void> window_state::get(pointer self, int from, window_request what,
-                                        mutable_view into) {
-  self->require(from, what, what.what == window_request::kind::flush ? "flush" : "get");
+asio::awaitable<void> window_state::ask_for(pointer self, int from, window_request what,
+                                            mutable_view into,
+                                            std::optional<mapped_ranks::place>& turn) {
   what.number = self->next_request_[static_cast<std::size_t>(from)]++;
   const window_request::wire header = what.encode();
   std::array<transfer, 2> both;
@@ -128,7 +175,57 @@ asio::awaitable<void> window_state::get(pointer self, int from, window_request w
   io.send(both[0], path, self->flow(flow_use::requests), const_view(header));
   io.set_signature({what.number + 1, 0});
   io.recv(both[1], path, self->flow(flow_use::answers), into);
+  self->leave(turn);
   co_await carry_out(self, io, both);
+}
+
+/// Keeps its turn until what was put by messages is there, so that a copy may follow.
+asio::awaitable<void> window_state::await_messages(pointer self, int to) {
+  bool& has_sent_messages = self->mapped_.has_sent_messages(to);
+  if (!has_sent_messages) co_return;
+  std::optional<mapped_ranks::place> kept;
+  co_await ask_for(self, to, {window_request::kind::flush, 0, 0, 0, 0}, {}, kept);
+  has_sent_messages = false;
+}
+
+asio::awaitable<void> window_state::put(pointer self, int to, window_request what,
+                                        const_view from) {
+  using kind = window_request::kind;
+  self->require(to, what, "put");
+  std::optional<mapped_ranks::place> turn;
+  if (const mapped_ranks::mapping memory = self->mapped_.of(to)) {
+    turn.emplace(self->mapped_, to);
+    const turn_end end(self->changed_);
+    co_await wait_for(self, *turn);
+    if (from.kind == memory_kind::host) {
+      co_await await_messages(self, to);
+      co_await copy(self, memory->view().part(what.offset, what.bytes), from);
+      if (what.what == kind::put) co_return;
+      what.what = kind::notify;
+      from = {};
+    } else {
+      self->mapped_.has_sent_messages(to) = true;
+    }
+  }
+  co_await ask(self, to, what, from, turn);
+}
+
+asio::awaitable<void> window_state::get(pointer self, int from, window_request what,
+                                        mutable_view into) {
+  using kind = window_request::kind;
+  self->require(from, what, what.what == kind::flush ? "flush" : "get");
+  std::optional<mapped_ranks::place> turn;
+  if (const mapped_ranks::mapping memory = self->mapped_.of(from)) {
+    turn.emplace(self->mapped_, from);
+    const turn_end end(self->changed_);
+    co_await wait_for(self, *turn);
+    if (what.what != kind::leave && into.kind == memory_kind::host) {
+      co_await await_messages(self, from);
+      co_await copy(self, into, memory->view().part(what.offset, what.bytes));
+      co_return;
+    }
+  }
+  co_await ask_for(self, from, what, into, turn);
 }
 
 asio::awaitable<window_notification> window_state::notified(pointer self) {
@@ -155,6 +252,10 @@ asio::awaitable<void> window_state::close_together(pointer self) {
   }
   while (self->left_ < others && !self->is_closed_) {
     self->group_->throw_if_failed();
+    if (self->serving_ == 0) {
+      throw error(errc::peer_closed, "a rank has left without closing this window",
+                  "close it on every rank");
+    }
     co_await self->changed_.wait();
   }
   self->close();
@@ -187,7 +288,9 @@ asio::awaitable<void> window_state::serve(pointer self, int peer) {
     co_await serve_until_left(self, peer, io, one[0]);
   } catch (const boost::system::system_error& ended) {
     const auto* known = dynamic_cast<const error*>(&ended);
-    if (!is_end(ended.code())) failure = known != nullptr ? *known : error(ended.code());
+    // `close` cancels this; a peer that fails because it was cancelled has the same code.
+    if (!is_end(ended.code()) && !self->is_closed_)
+      failure = known != nullptr ? *known : error(ended.code());
   }
   --self->serving_;
   if (failure && !self->group_->failed()) self->group_->fail(*failure);
@@ -227,11 +330,12 @@ asio::awaitable<void> window_state::serve_until_left(pointer self, int peer, fli
     if (what.is_put() && what.bytes > 0) {
       io.recv(one, path, self->flow(flow_use::payloads), part);
       while (!io.over(one)) co_await io.until(one);
-    } else if (!what.is_put()) {
+    } else if (what.has_answer()) {
       io.send(one, path, self->flow(flow_use::answers), part);
       while (!io.over(one)) co_await io.until(one);
     }
-    if (what.what == window_request::kind::put_and_notify) self->arrived(peer, what);
+    using kind = window_request::kind;
+    if (what.what == kind::put_and_notify || what.what == kind::notify) self->arrived(peer, what);
     if (what.what == window_request::kind::leave) {
       ++self->left_;
       co_return;

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bitset>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +18,17 @@
 namespace tandem {
 
 class board;
+
+/// Where ranks of the same host find a range of a rank's memory; opaque outside of its fabric. All
+/// zero: nowhere.
+using memory_location = std::array<std::uint64_t, 4>;
+
+/// Another rank's host memory, accessible in this process for the lifetime of this object.
+class mapped_memory {
+ public:
+  virtual ~mapped_memory() = default;
+  virtual mutable_view view() const noexcept = 0;
+};
 
 /// One rank's connections to all ranks of a job. A channel to a peer is connected on first use.
 /// Communicators are built on this interface and do not depend on the transport.
@@ -65,6 +79,18 @@ class fabric {
   /// @par Errors  None: what a NIC cannot register is copied; `region::describe` gives the reason.
   virtual region register_memory(mutable_view memory, dmabuf /*exported*/ = {}) {
     return {memory, nullptr};
+  }
+
+  /// Where `map_memory` of the other ranks finds this memory: zero unless all of it is in one
+  /// `shm::shared_buffer`, and shared memory connects ranks.
+  virtual memory_location locate_memory(const mutable_view& /*memory*/) { return {}; }
+  /// Maps memory that `locate_memory` has located on `peer`, for loads and stores. Null, with a log
+  /// line if that is unexpected, where `peer` is not connected through shared memory.
+  /// @param bytes  of the range. @par Cost  some tens of microseconds.
+  virtual std::unique_ptr<const mapped_memory> map_memory(int /*peer*/,
+                                                          const memory_location& /*at*/,
+                                                          std::size_t /*bytes*/) {
+    return nullptr;
   }
 
   /// Shared memory for short collectives of `members`, which include this rank and are connected.

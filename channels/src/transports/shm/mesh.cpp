@@ -7,6 +7,7 @@
 
 #include "fabric/fabric_handle.hpp"
 #include "fabric/host_identity.hpp"
+#include "transports/shm/mapped_range.hpp"
 
 namespace tandem::shm {
 namespace {
@@ -68,6 +69,23 @@ std::shared_ptr<board> mesh::share_board(std::span<const int> members, std::stri
   } catch (const error& why) {
     log(log_level::info, "shm",
         fmt::format("rank {} has no board for short collectives: {}", rank(), why.what()));
+    return nullptr;
+  }
+}
+
+memory_location mesh::locate_memory(const mutable_view& memory) {
+  return memory.kind == memory_kind::host ? location_of(memory) : memory_location{};
+}
+
+std::unique_ptr<const mapped_memory> mesh::map_memory(int peer, const memory_location& at,
+                                                      std::size_t bytes) {
+  if (at == memory_location{} || find(peer) == nullptr) return nullptr;
+  try {
+    return std::make_unique<const mapped_range>(at, bytes);
+  } catch (const error& why) {
+    log(log_level::info, "shm",
+        fmt::format("rank {} accesses memory of rank {} by messages: {}", rank(), peer,
+                    why.what()));
     return nullptr;
   }
 }

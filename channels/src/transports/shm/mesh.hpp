@@ -17,6 +17,9 @@ class mesh final : public transport::fabric_base {
   std::string_view kind() const noexcept override { return "shm"; }
   asio::awaitable<void> open() override;
   std::shared_ptr<board> share_board(std::span<const int> members, std::string& location) override;
+  memory_location locate_memory(const mutable_view& memory) override;
+  std::unique_ptr<const mapped_memory> map_memory(int peer, const memory_location& at,
+                                                  std::size_t bytes) override;
   /// Wakes the loop of a connected peer.
   void ring_doorbell(int peer) noexcept;
 
