@@ -14,8 +14,17 @@ constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 
 }  // namespace
 
+// Another process orders its accesses by messages, which are sent after a copy and arrive before.
+
+bool copy_at_once(mutable_view into, const_view from) noexcept {
+  if (from.bytes > piece_bytes) return false;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (from.bytes > 0) copy_part(into.data, from.data, from.bytes, from.bytes);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return true;
+}
+
 asio::awaitable<void> copy_in_pieces(mutable_view into, const_view from) {
-  // Another process orders its accesses by messages, which are sent after this and arrive before.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (std::size_t done = 0; done < from.bytes;) {
     const std::size_t piece = std::min(piece_bytes, from.bytes - done);

@@ -50,6 +50,9 @@ class mapped_ranks {
   std::vector<rank_state> ranks_;
 };
 
+/// Copies between mapped and own memory, unless it is more than one piece; then false.
+/// @pre both are host memory of the same length
+bool copy_at_once(mutable_view into, const_view from) noexcept;
 /// Copies between mapped and own memory, and lets the loop run after each piece.
 /// @pre both are host memory of the same length
 asio::awaitable<void> copy_in_pieces(mutable_view into, const_view from);

@@ -181,11 +181,9 @@ asio::awaitable<void> window_state::ask_for(pointer self, int from, window_reque
 
 /// Keeps its turn until what was put by messages is there, so that a copy may follow.
 asio::awaitable<void> window_state::await_messages(pointer self, int to) {
-  bool& has_sent_messages = self->mapped_.has_sent_messages(to);
-  if (!has_sent_messages) co_return;
   std::optional<mapped_ranks::place> kept;
   co_await ask_for(self, to, {window_request::kind::flush, 0, 0, 0, 0}, {}, kept);
-  has_sent_messages = false;
+  self->mapped_.has_sent_messages(to) = false;
 }
 
 asio::awaitable<void> window_state::put(pointer self, int to, window_request what,
@@ -196,10 +194,11 @@ asio::awaitable<void> window_state::put(pointer self, int to, window_request wha
   if (const mapped_ranks::mapping memory = self->mapped_.of(to)) {
     turn.emplace(self->mapped_, to);
     const turn_end end(self->changed_);
-    co_await wait_for(self, *turn);
+    if (!turn->is_first()) co_await wait_for(self, *turn);
     if (from.kind == memory_kind::host) {
-      co_await await_messages(self, to);
-      co_await copy(self, memory->view().part(what.offset, what.bytes), from);
+      if (self->mapped_.has_sent_messages(to)) co_await await_messages(self, to);
+      const mutable_view part = memory->view().part(what.offset, what.bytes);
+      if (!copy_at_once(part, from)) co_await copy(self, part, from);
       if (what.what == kind::put) co_return;
       what.what = kind::notify;
       from = {};
@@ -218,10 +217,11 @@ asio::awaitable<void> window_state::get(pointer self, int from, window_request w
   if (const mapped_ranks::mapping memory = self->mapped_.of(from)) {
     turn.emplace(self->mapped_, from);
     const turn_end end(self->changed_);
-    co_await wait_for(self, *turn);
+    if (!turn->is_first()) co_await wait_for(self, *turn);
     if (what.what != kind::leave && into.kind == memory_kind::host) {
-      co_await await_messages(self, from);
-      co_await copy(self, into, memory->view().part(what.offset, what.bytes));
+      if (self->mapped_.has_sent_messages(from)) co_await await_messages(self, from);
+      const const_view part = memory->view().part(what.offset, what.bytes);
+      if (!copy_at_once(into, part)) co_await copy(self, into, part);
       co_return;
     }
   }
