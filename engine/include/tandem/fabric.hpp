@@ -84,9 +84,9 @@ class fabric {
   /// Where `map_memory` of the other ranks finds this memory: zero unless all of it is in one
   /// `shm::shared_buffer`, and shared memory connects ranks.
   virtual memory_location locate_memory(const mutable_view& /*memory*/) { return {}; }
-  /// Maps memory that `locate_memory` has located on `peer`, for loads and stores. Null, with a log
-  /// line if that is unexpected, where `peer` is not connected through shared memory.
-  /// @param bytes  of the range. @par Cost  some tens of microseconds.
+  /// Maps memory of this length that `locate_memory` has located on a peer, for loads and stores.
+  /// Null, with a log line if that is unexpected, where the peer is not connected through shared
+  /// memory. @par Cost  some tens of microseconds.
   virtual std::unique_ptr<const mapped_memory> map_memory(int /*peer*/,
                                                           const memory_location& /*at*/,
                                                           std::size_t /*bytes*/) {
