@@ -49,6 +49,9 @@ static_assert(ours::float8_e5m2 + 1 == ncclNumTypes);
 SAME(on_device, ncclScalarDevice);
 SAME(on_host, ncclScalarHostImmediate);
 static_assert(ours::no_color == NCCL_SPLIT_NOCOLOR);
+#if defined(NCCL_SHRINK_ABORT)
+static_assert(ours::shrink_abort == NCCL_SHRINK_ABORT);
+#endif
 static_assert(ours::undefined == NCCL_CONFIG_UNDEF_INT);
 
 #define SAME_OFFSET(our, their) \

@@ -138,6 +138,28 @@ void killed(nccl_abi::comm over) {
   std::fflush(stdout);
 }
 
+/// Rank 0, which serves the job, is killed; the others make a communicator without it.
+void survives(nccl_abi::comm over) {
+  std::vector<float> data(1000, 1);
+  nccl_abi::result got = nccl_abi::success;
+  for (int round = 0; got == nccl_abi::success; ++round) {
+    if (rank == 0 && round == 20) std::raise(SIGKILL);
+    got = ncclAllReduce(data.data(), data.data(), 1000, nccl_abi::float32, nccl_abi::average, over,
+                        nullptr);
+  }
+  CHECK(got == nccl_abi::remote_error);
+  int lost[] = {0};
+  nccl_abi::comm fewer = nullptr;
+  OK(ncclCommShrink(over, lost, 1, &fewer, nullptr, nccl_abi::shrink_abort));
+  OK(ncclCommAbort(over));
+  std::vector<float> sum(1000, static_cast<float>(rank));
+  OK(ncclAllReduce(sum.data(), sum.data(), 1000, nccl_abi::float32, nccl_abi::sum, fewer, nullptr));
+  CHECK(sum == std::vector<float>(1000, static_cast<float>(ranks * (ranks - 1) / 2)));
+  OK(ncclCommDestroy(fewer));
+  std::printf("reported the killed rank\n");
+  std::fflush(stdout);
+}
+
 void one_rank_fewer(nccl_abi::comm over) {
   if (rank == ranks - 1) {  // does not make the call, and leaves
     OK(ncclCommDestroy(over));
@@ -164,6 +186,8 @@ int main(int argc, char** argv) {
     OK(ncclCommDestroy(over));
   } else if (what == "killed") {
     killed(over);
+  } else if (what == "survives") {
+    survives(over);
   } else if (what == "one_rank_fewer") {
     one_rank_fewer(over);
   } else {

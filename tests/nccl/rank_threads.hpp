@@ -98,6 +98,9 @@ class nccl_ranks {
 };
 
 using islands = nccl_ranks::islands;
+inline std::string name_of_islands(const testing::TestParamInfo<islands>& of) {
+  return of.param == islands::one ? "Inside" : "Across";
+}
 
 inline float own(const nccl_rank& me) {
   return static_cast<float>(me.rank + 1);

@@ -15,9 +15,7 @@ namespace {
 
 class NcclCalls : public testing::TestWithParam<islands> {};
 INSTANTIATE_TEST_SUITE_P(Islands, NcclCalls, testing::Values(islands::one, islands::of_one_rank),
-                         [](const auto& of) {
-                           return of.param == islands::one ? "Inside" : "Across";
-                         });
+                         name_of_islands);
 
 TEST_P(NcclCalls, Reduce) {
   nccl_ranks ranks(3, GetParam());
@@ -143,39 +141,6 @@ TEST_P(NcclCalls, MessagesInAGroup) {
       EXPECT_EQ(received.get(), filled(7, static_cast<float>((me.rank + 2) % 3 + 1)));
       EXPECT_EQ(to_self.get(), filled(2, own(me)));
     }
-  });
-}
-
-TEST_P(NcclCalls, SplitAndShrink) {
-  nccl_ranks ranks(4, GetParam());
-  ranks.run([](nccl_rank& me) {
-    // Even ranks in the opposite order; rank 3 takes no part.
-    const int color = me.rank == 3 ? -1 : me.rank % 2;
-    nccl_abi::comm part = nullptr;
-    NCCL_OK(ncclCommSplit(me.comm, color, -me.rank, &part, nullptr));
-    ASSERT_EQ(part == nullptr, color < 0);
-    if (part != nullptr) {
-      int count = 0, rank = -1;
-      NCCL_OK(ncclCommCount(part, &count));
-      NCCL_OK(ncclCommUserRank(part, &rank));
-      EXPECT_EQ(count, color == 0 ? 2 : 1);
-      EXPECT_EQ(rank, me.rank == 0 ? 1 : 0);
-      device_numbers data(me, filled(3, own(me)));
-      NCCL_OK(ncclAllReduce(at(data), at(data), 3, nccl_abi::float32, nccl_abi::sum, part,
-                            me.stream.get()));
-      EXPECT_EQ(data.get(), filled(3, color == 0 ? 4 : 2));
-      NCCL_OK(ncclCommDestroy(part));
-    }
-    if (me.rank == 1) return;
-    int left_out[] = {1};
-    nccl_abi::comm fewer = nullptr;
-    NCCL_OK(ncclCommShrink(me.comm, left_out, 1, &fewer, nullptr, 0));
-    ASSERT_NE(fewer, nullptr);
-    device_numbers data(me, filled(3, own(me)));
-    NCCL_OK(ncclAllReduce(at(data), at(data), 3, nccl_abi::float32, nccl_abi::sum, fewer,
-                          me.stream.get()));
-    EXPECT_EQ(data.get(), filled(3, 8));
-    NCCL_OK(ncclCommDestroy(fewer));
   });
 }
 

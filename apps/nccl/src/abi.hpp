@@ -71,6 +71,7 @@ inline constexpr unsigned config_magic = 0xcafebeef;
 inline constexpr int undefined = INT_MIN;
 
 inline constexpr int no_color = -1;
+inline constexpr int shrink_abort = 1;
 /// What `ncclGetVersion` returns where no library of the vendor is found: 2.28.9.
 inline constexpr int version = 22809;
 

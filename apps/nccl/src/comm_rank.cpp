@@ -6,6 +6,8 @@
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "exchange.hpp"
+#include "own_ids.hpp"
 #include "status.hpp"
 
 namespace tandem::nccl_abi {
@@ -42,6 +44,7 @@ comm_rank::comm_rank(planner plan, memory_kind kind, int device)
 
 comm_rank::~comm_rank() {
   if (joining_.joinable()) joining_.join();
+  take_next_ids();
   for (tandem_op* const each : started_) tandem_op_release(each);
   if (ranks_) {
     c::progress& loop = ranks_->loop();
@@ -81,6 +84,7 @@ bool comm_rank::join() {
     ranks_ = tandem_job_world(job_.get())->state;
     // All ranks, or none: each has reported to the others whether it uses its vendor's library.
     if (ranks_->library() != nullptr) make_queue();
+    if (how_.size > 1) make_next_ids();
     state_ = success;
     if (!queue_ && how_.size > 1) watch_job();
     return true;
@@ -109,6 +113,25 @@ void comm_rank::make_queue() {
                   made.queue ? "one island, by " + made.text
                              : "channels" + (made.text.empty() ? "" : ": " + made.text)));
   queue_ = std::move(made.queue);
+}
+
+/// Exchanged while all ranks are there, as those that are left could not agree on a place to meet.
+void comm_rank::make_next_ids() {
+  unique_id mine{};
+  try {
+    mine = own_ids::of_process().make(settings::from_environment());
+  } catch (const error& why) {
+    log(log_level::info, "nccl",
+        fmt::format("rank {} cannot serve a meeting after a failure: {}", rank(), why.what()));
+  }
+  next_ids_ = exchange(channels(), mine);
+}
+
+std::vector<unique_id> comm_rank::take_next_ids() {
+  const std::lock_guard lock(mutex_);
+  if (!next_ids_.empty())
+    own_ids::of_process().release(next_ids_[static_cast<std::size_t>(rank())]);
+  return std::exchange(next_ids_, {});
 }
 
 /// For a rank that makes no call, and asks for `state` only.

@@ -104,6 +104,9 @@ class comm_rank {
   void finish();
   /// Ends the communicator on every rank.
   void abort(const std::string& reason);
+  /// The ids that the ranks have made for those that are left after a failure, once; zero where a
+  /// rank could make none. Later, and of a single rank, none.
+  std::vector<unique_id> take_next_ids();
 
  private:
   struct job_deleter {
@@ -113,6 +116,7 @@ class comm_rank {
   std::unique_ptr<tandem_job, job_deleter> make_job() const;
   void make_queue();
   void watch_job();
+  void make_next_ids();
   void lost(const error& why);
   void drop_complete();
   void drop_first();
@@ -122,6 +126,7 @@ class comm_rank {
   const memory_kind kind_;
   const int device_;
   join_plan how_;
+  std::vector<unique_id> next_ids_;
   const vendor_library* library_ = nullptr;
   std::unique_ptr<tandem_job, job_deleter> job_;
   std::shared_ptr<c::group_of_ranks> ranks_;

@@ -12,6 +12,7 @@
 
 #include "arguments.hpp"
 #include "call_group.hpp"
+#include "joining.hpp"
 #include "own_ids.hpp"
 
 using namespace tandem::nccl_abi;
@@ -37,29 +38,6 @@ void log_as_requested() {
   });
 }
 
-bool has_member(const config* how, std::size_t end) {
-  return how != nullptr && how->magic == config_magic && how->size >= end;
-}
-
-bool is_blocking(const config* how) {
-  if (how != nullptr && how->magic != config_magic) {
-    refuse(invalid_argument, "the configuration was not initialised with NCCL_CONFIG_INITIALIZER");
-  }
-  if (!has_member(how, offsetof(config, blocking) + sizeof how->blocking)) return true;
-  return how->blocking != 0;
-}
-
-template <class Result>
-void require_pointer(Result* into, const char* call) {
-  if (into == nullptr)
-    refuse(invalid_argument, fmt::format("{}: the pointer to the result is NULL", call));
-}
-
-void post_join(comm* into, comm_rank::planner plan, memory_kind kind, int device, bool blocking) {
-  auto made = std::make_shared<comm_rank>(std::move(plan), kind, device);
-  call_group::of_thread().join(std::move(made), blocking, into);
-}
-
 void init_rank(comm* into, int ranks, const unique_id& id, int rank, const config* how) {
   log_as_requested();
   require_pointer(into, "ncclCommInitRank");
@@ -72,97 +50,6 @@ void init_rank(comm* into, int ranks, const unique_id& id, int rank, const confi
   const own_memory mine = memory_of_thread();
   post_join(
       into, [plan] { return plan; }, mine.kind, mine.device, is_blocking(how));
-}
-
-/// The same bytes of all ranks, in their order, through channels.
-template <class T>
-std::vector<T> exchange(tandem_comm* over, T mine) {
-  std::vector<T> all(static_cast<std::size_t>(tandem_comm_size(over)));
-  const tandem_buffer from{&mine, sizeof mine, TANDEM_HOST, 0};
-  const tandem_buffer into{all.data(), all.size() * sizeof mine, TANDEM_HOST, 0};
-  tandem_op* op = nullptr;
-  tandem_error why = TANDEM_ERROR_INIT;
-  require_ok(tandem_all_gather(over, from, into, nullptr, nullptr, &op, &why), why);
-  const tandem_status status = tandem_op_wait(op, -1, &why);
-  tandem_op_release(op);
-  require_ok(status, why);
-  return all;
-}
-
-/// A new id, made by the first of the members, which are ranks of `over`.
-join_plan meet_again(tandem_comm* over, const std::vector<int>& members) {
-  const int self = tandem_comm_rank(over);
-  unique_id mine{};
-  const bool makes_id = !members.empty() && members.front() == self;
-  if (makes_id) mine = own_ids::of_process().make(tandem::settings::from_environment());
-  const std::vector<unique_id> all = exchange(over, mine);
-  join_plan plan;
-  if (members.empty()) return plan;
-  plan.at = decode(all[static_cast<std::size_t>(members.front())]);
-  plan.serves = makes_id && own_ids::of_process().take(plan.at);
-  plan.size = static_cast<int>(members.size());
-  plan.rank = static_cast<int>(std::ranges::find(members, self) - members.begin());
-  return plan;
-}
-
-struct color_and_key {
-  int color, key;
-};
-
-std::optional<join_plan> plan_split(const comm_rank& of, color_and_key mine) {
-  const std::vector<color_and_key> all = exchange(of.channels(), mine);
-  std::vector<int> members;
-  for (int rank = 0; mine.color >= 0 && rank < of.size(); ++rank) {
-    if (all[static_cast<std::size_t>(rank)].color == mine.color) members.push_back(rank);
-  }
-  std::ranges::stable_sort(members, {},
-                           [&](int r) { return all[static_cast<std::size_t>(r)].key; });
-  join_plan plan = meet_again(of.channels(), members);
-  if (members.empty()) return std::nullopt;
-  return plan;
-}
-
-/// The ranks that stay send each other messages: those that are left out may be gone, and the store
-/// of the job with them.
-join_plan plan_shrink(const comm_rank& of, const std::vector<int>& left_out) {
-  std::vector<int> stay;
-  for (int rank = 0; rank < of.size(); ++rank) {
-    if (!std::ranges::count(left_out, rank)) stay.push_back(rank);
-  }
-  unique_id id{};
-  const tandem_buffer message{&id, sizeof id, TANDEM_HOST, 0};
-  std::vector<tandem_op*> all;
-  tandem_error why = TANDEM_ERROR_INIT;
-  const bool makes_id = stay.front() == of.rank();
-  if (makes_id) {
-    id = own_ids::of_process().make(tandem::settings::from_environment());
-    for (std::size_t i = 1; i < stay.size(); ++i) {
-      require_ok(tandem_send(of.channels(), message, stay[i], TANDEM_MAX_TAG, nullptr,
-                             &all.emplace_back(nullptr), &why),
-                 why);
-    }
-  } else {
-    require_ok(tandem_recv(of.channels(), message, stay.front(), TANDEM_MAX_TAG, nullptr,
-                           &all.emplace_back(nullptr), &why),
-               why);
-  }
-  tandem_status first = TANDEM_OK;
-  for (tandem_op* const each : all) {
-    tandem_error failed = TANDEM_ERROR_INIT;
-    const tandem_status status = tandem_op_wait(each, -1, &failed);
-    if (status != TANDEM_OK && first == TANDEM_OK) {
-      first = status;
-      why = failed;
-    }
-    tandem_op_release(each);
-  }
-  require_ok(first, why);
-  join_plan plan;
-  plan.at = decode(id);
-  plan.serves = makes_id && own_ids::of_process().take(plan.at);
-  plan.size = static_cast<int>(stay.size());
-  plan.rank = static_cast<int>(std::ranges::find(stay, of.rank()) - stay.begin());
-  return plan;
 }
 
 }  // namespace
@@ -226,43 +113,6 @@ TANDEM_NCCL_FUNCTION(result, ncclCommInitAll, (comm * into, int count, const int
           &into[rank], [plan] { return plan; }, mine.kind, device, true);
     }
     group.end();
-  });
-}
-
-TANDEM_NCCL_FUNCTION(result, ncclCommSplit,
-                     (comm of, int color, int key, comm* into, config* how)) {
-  return guarded(comm_table::of_process().find(of).get(), [&] {
-    require_pointer(into, "ncclCommSplit");
-    const auto parent = checked(of, "ncclCommSplit");
-    parent->require_ready();
-    if (color < no_color) refuse(invalid_argument, fmt::format("ncclCommSplit: color {}", color));
-    const bool blocks = is_blocking(how) || color == no_color;
-    post_join(
-        into,
-        [parent, color, key] {
-          return plan_split(*parent, {color, key});
-        },
-        parent->kind(), parent->device(), blocks);
-  });
-}
-
-TANDEM_NCCL_FUNCTION(result, ncclCommShrink,
-                     (comm of, int* left_out, int count, comm* into, config* how, int flags)) {
-  return guarded(comm_table::of_process().find(of).get(), [&] {
-    require_pointer(into, "ncclCommShrink");
-    const auto parent = checked(of, "ncclCommShrink");
-    if (flags != 0 || parent->state() != success) {
-      refuse(invalid_usage,
-             "ncclCommShrink of a communicator that has failed or is to be aborted: the ranks that "
-             "are left have to make a new one, with a new unique id");
-    }
-    const std::vector<int> without(left_out, left_out + std::max(count, 0));
-    for (const int each : without) checked_rank(*parent, each, "ncclCommShrink", "rank");
-    if (std::ranges::count(without, parent->rank()))
-      refuse(invalid_argument, "ncclCommShrink: this rank is to be left out; it must not call it");
-    post_join(
-        into, [parent, without] { return plan_shrink(*parent, without); }, parent->kind(),
-        parent->device(), is_blocking(how));
   });
 }
 

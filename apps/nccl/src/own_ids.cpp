@@ -120,4 +120,11 @@ bool own_ids::take(const meeting_point& which) {
   return held_->release(which.job);
 }
 
+void own_ids::release(const unique_id& which) noexcept {
+  try {
+    take(decode(which));
+  } catch (const error&) {  // no id at all
+  }
+}
+
 }  // namespace tandem::nccl_abi

@@ -19,6 +19,8 @@ class own_ids {
   unique_id make(const settings& options);
   /// True for the first call with an id of this process: the caller serves the meeting.
   bool take(const meeting_point& which);
+  /// Gives up the port of an id of this process; of others, nothing.
+  void release(const unique_id& which) noexcept;
 
  private:
   own_ids();
