@@ -15,6 +15,24 @@ using namespace tandem::nccl_abi;
 
 namespace {
 
+/// As one of the members, which are ranks of another communicator, where this one has rank `self`.
+join_plan plan_of(const std::vector<int>& members, int self, const unique_id& id, bool makes_id) {
+  join_plan plan;
+  plan.at = decode(id);
+  plan.serves = makes_id;
+  plan.size = static_cast<int>(members.size());
+  plan.rank = static_cast<int>(std::ranges::find(members, self) - members.begin());
+  return plan;
+}
+
+std::vector<int> ranks_without(const comm_rank& of, const std::vector<int>& left_out) {
+  std::vector<int> stay;
+  for (int rank = 0; rank < of.size(); ++rank) {
+    if (!std::ranges::count(left_out, rank)) stay.push_back(rank);
+  }
+  return stay;
+}
+
 /// A new id, made by the first of the members, which are ranks of `over`.
 join_plan meet_again(tandem_comm* over, const std::vector<int>& members) {
   const int self = tandem_comm_rank(over);
@@ -22,13 +40,9 @@ join_plan meet_again(tandem_comm* over, const std::vector<int>& members) {
   const bool makes_id = !members.empty() && members.front() == self;
   if (makes_id) mine = own_ids::of_process().make(tandem::settings::from_environment());
   const std::vector<unique_id> all = exchange(over, mine);
-  join_plan plan;
-  if (members.empty()) return plan;
-  plan.at = decode(all[static_cast<std::size_t>(members.front())]);
-  plan.serves = makes_id && own_ids::of_process().take(plan.at);
-  plan.size = static_cast<int>(members.size());
-  plan.rank = static_cast<int>(std::ranges::find(members, self) - members.begin());
-  return plan;
+  if (members.empty()) return {};
+  if (makes_id) own_ids::of_process().release(mine);
+  return plan_of(members, self, all[static_cast<std::size_t>(members.front())], makes_id);
 }
 
 struct color_and_key {
@@ -51,10 +65,7 @@ std::optional<join_plan> plan_split(const comm_rank& of, color_and_key mine) {
 /// The ranks that stay send each other messages: those that are left out may be gone, and the store
 /// of the job with them.
 join_plan plan_shrink(const comm_rank& of, const std::vector<int>& left_out) {
-  std::vector<int> stay;
-  for (int rank = 0; rank < of.size(); ++rank) {
-    if (!std::ranges::count(left_out, rank)) stay.push_back(rank);
-  }
+  const std::vector<int> stay = ranks_without(of, left_out);
   unique_id id{};
   const tandem_buffer message{&id, sizeof id, TANDEM_HOST, 0};
   std::vector<tandem_op*> all;
@@ -83,22 +94,15 @@ join_plan plan_shrink(const comm_rank& of, const std::vector<int>& left_out) {
     tandem_op_release(each);
   }
   require_ok(first, why);
-  join_plan plan;
-  plan.at = decode(id);
-  plan.serves = makes_id && own_ids::of_process().take(plan.at);
-  plan.size = static_cast<int>(stay.size());
-  plan.rank = static_cast<int>(std::ranges::find(stay, of.rank()) - stay.begin());
-  return plan;
+  if (makes_id) own_ids::of_process().release(id);
+  return plan_of(stay, of.rank(), id, makes_id);
 }
 
 /// Meets at the id that the first of those that stay has made while all could still be asked.
 join_plan plan_after_failure(comm_rank& of, const std::vector<int>& left_out) {
   const std::vector<unique_id> ids = of.take_next_ids();
   if (ids.empty()) refuse(invalid_usage, "ncclCommShrink: this communicator was shrunk before");
-  std::vector<int> stay;
-  for (int rank = 0; rank < of.size(); ++rank) {
-    if (!std::ranges::count(left_out, rank)) stay.push_back(rank);
-  }
+  const std::vector<int> stay = ranks_without(of, left_out);
   const unique_id none{};
   const unique_id& first = ids[static_cast<std::size_t>(stay.front())];
   if (std::memcmp(&first, &none, sizeof none) == 0) {
@@ -106,12 +110,7 @@ join_plan plan_after_failure(comm_rank& of, const std::vector<int>& left_out) {
                                       "can meet it; its log says why",
                                       stay.front()));
   }
-  join_plan plan;
-  plan.at = decode(first);
-  plan.serves = stay.front() == of.rank();
-  plan.size = static_cast<int>(stay.size());
-  plan.rank = static_cast<int>(std::ranges::find(stay, of.rank()) - stay.begin());
-  return plan;
+  return plan_of(stay, of.rank(), first, stay.front() == of.rank());
 }
 
 }  // namespace
@@ -142,14 +141,10 @@ TANDEM_NCCL_FUNCTION(result, ncclCommShrink,
     if (flags != 0 && !aborts)
       refuse(invalid_argument, fmt::format("ncclCommShrink: flags {}", flags));
     const result now = parent->state();
-    if (!aborts) {
-      if (now != success && now != in_progress)
-        refuse(invalid_usage,
-               "ncclCommShrink of a communicator that has failed: pass NCCL_SHRINK_ABORT");
-      parent->require_ready();
-    } else if (now == in_progress) {
-      parent->require_ready();
-    }
+    if (now == in_progress) parent->require_ready();
+    if (now != success && !aborts)
+      refuse(invalid_usage,
+             "ncclCommShrink of a communicator that has failed: pass NCCL_SHRINK_ABORT");
     const std::vector<int> without(left_out, left_out + std::max(count, 0));
     for (const int each : without) checked_rank(*parent, each, "ncclCommShrink", "rank");
     if (std::ranges::count(without, parent->rank()))

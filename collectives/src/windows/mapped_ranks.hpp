@@ -3,6 +3,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <deque>
 #include <memory>
+#include <tandem/async.hpp>
 #include <tandem/fabric.hpp>
 #include <utility>
 #include <vector>
@@ -24,18 +25,25 @@ class mapped_ranks {
   /// Whether a put has gone to the rank by message since the last flush, as out of device memory.
   bool& has_sent_messages(int rank) noexcept { return at(rank).has_sent_messages; }
 
-  /// A call's place among those of this process to one rank, which happen one after the other. The
-  /// caller wakes the others when it leaves its place.
+  /// A call's place among those of this process to one rank, which happen one after the other.
   class place {
    public:
-    place(mapped_ranks& among, int rank) : calls_(among.at(rank).calls) { calls_.push_back(this); }
+    /// @param changed  wakes the calls that wait for their turn, when this one leaves its place
+    place(mapped_ranks& among, int rank, async_condition& changed)
+        : calls_(among.at(rank).calls), changed_(changed) {
+      calls_.push_back(this);
+    }
     place(const place&) = delete;
     place& operator=(const place&) = delete;
-    ~place() { std::erase(calls_, this); }
+    ~place() {
+      std::erase(calls_, this);
+      if (!calls_.empty()) changed_.notify_all();
+    }
     bool is_first() const noexcept { return calls_.front() == this; }
 
    private:
     std::deque<const place*>& calls_;
+    async_condition& changed_;
   };
 
  private:

@@ -31,18 +31,6 @@ class open_service {
   flight*& entry_;
 };
 
-/// Wakes the calls that wait for their turn, whatever ends this one. @pre made after its place
-class turn_end {
- public:
-  explicit turn_end(async_condition& changed) noexcept : changed_(changed) {}
-  turn_end(const turn_end&) = delete;
-  turn_end& operator=(const turn_end&) = delete;
-  ~turn_end() { changed_.notify_all(); }
-
- private:
-  async_condition& changed_;
-};
-
 }  // namespace
 
 window_state::window_state(std::shared_ptr<group> in, mutable_view memory,
@@ -131,12 +119,6 @@ asio::awaitable<void> window_state::wait_for(pointer self, const mapped_ranks::p
   }
 }
 
-void window_state::leave(std::optional<mapped_ranks::place>& turn) {
-  if (!turn) return;
-  turn.reset();
-  changed_.notify_all();
-}
-
 asio::awaitable<void> window_state::copy(pointer self, mutable_view into, const_view from) {
   std::exception_ptr failure;
   try {
@@ -148,41 +130,28 @@ asio::awaitable<void> window_state::copy(pointer self, mutable_view into, const_
 }
 
 /// Leaves its turn once the messages are on their way, in their order.
-asio::awaitable<void> window_state::ask(pointer self, int to, window_request what, const_view from,
+asio::awaitable<void> window_state::ask(pointer self, int of, window_request what,
+                                        const_view payload, mutable_view answer,
                                         std::optional<mapped_ranks::place>& turn) {
-  what.number = self->next_request_[static_cast<std::size_t>(to)]++;
+  what.number = self->next_request_[static_cast<std::size_t>(of)]++;
   const window_request::wire header = what.encode();
   std::array<transfer, 2> both;
   flight io(both, self->group_->executor());
   io.set_deadline(self->group_->deadline());
-  const peer_channel path = self->group_->to(to);
+  const peer_channel path = self->group_->to(of);
   io.send(both[0], path, self->flow(flow_use::requests), const_view(header));
   io.set_signature({what.number + 1, 0});
-  if (from.bytes > 0) io.send(both[1], path, self->flow(flow_use::payloads), from);
-  self->leave(turn);
-  co_await carry_out(self, io, std::span(both).first(from.bytes > 0 ? 2 : 1));
-}
-
-asio::awaitable<void> window_state::ask_for(pointer self, int from, window_request what,
-                                            mutable_view into,
-                                            std::optional<mapped_ranks::place>& turn) {
-  what.number = self->next_request_[static_cast<std::size_t>(from)]++;
-  const window_request::wire header = what.encode();
-  std::array<transfer, 2> both;
-  flight io(both, self->group_->executor());
-  io.set_deadline(self->group_->deadline());
-  const peer_channel path = self->group_->to(from);
-  io.send(both[0], path, self->flow(flow_use::requests), const_view(header));
-  io.set_signature({what.number + 1, 0});
-  io.recv(both[1], path, self->flow(flow_use::answers), into);
-  self->leave(turn);
-  co_await carry_out(self, io, both);
+  const bool has_payload = payload.bytes > 0;
+  if (has_payload) io.send(both[1], path, self->flow(flow_use::payloads), payload);
+  if (what.has_answer()) io.recv(both[1], path, self->flow(flow_use::answers), answer);
+  turn.reset();
+  co_await carry_out(self, io, std::span(both).first(has_payload || what.has_answer() ? 2 : 1));
 }
 
 /// Keeps its turn until what was put by messages is there, so that a copy may follow.
 asio::awaitable<void> window_state::await_messages(pointer self, int to) {
   std::optional<mapped_ranks::place> kept;
-  co_await ask_for(self, to, {window_request::kind::flush, 0, 0, 0, 0}, {}, kept);
+  co_await ask(self, to, {window_request::kind::flush, 0, 0, 0, 0}, {}, {}, kept);
   self->mapped_.has_sent_messages(to) = false;
 }
 
@@ -192,8 +161,7 @@ asio::awaitable<void> window_state::put(pointer self, int to, window_request wha
   self->require(to, what, "put");
   std::optional<mapped_ranks::place> turn;
   if (const mapped_ranks::mapping memory = self->mapped_.of(to)) {
-    turn.emplace(self->mapped_, to);
-    const turn_end end(self->changed_);
+    turn.emplace(self->mapped_, to, self->changed_);
     if (!turn->is_first()) co_await wait_for(self, *turn);
     if (from.kind == memory_kind::host) {
       if (self->mapped_.has_sent_messages(to)) co_await await_messages(self, to);
@@ -206,7 +174,7 @@ asio::awaitable<void> window_state::put(pointer self, int to, window_request wha
       self->mapped_.has_sent_messages(to) = true;
     }
   }
-  co_await ask(self, to, what, from, turn);
+  co_await ask(self, to, what, from, {}, turn);
 }
 
 asio::awaitable<void> window_state::get(pointer self, int from, window_request what,
@@ -215,8 +183,7 @@ asio::awaitable<void> window_state::get(pointer self, int from, window_request w
   self->require(from, what, what.what == kind::flush ? "flush" : "get");
   std::optional<mapped_ranks::place> turn;
   if (const mapped_ranks::mapping memory = self->mapped_.of(from)) {
-    turn.emplace(self->mapped_, from);
-    const turn_end end(self->changed_);
+    turn.emplace(self->mapped_, from, self->changed_);
     if (!turn->is_first()) co_await wait_for(self, *turn);
     if (what.what != kind::leave && into.kind == memory_kind::host) {
       if (self->mapped_.has_sent_messages(from)) co_await await_messages(self, from);
@@ -225,7 +192,7 @@ asio::awaitable<void> window_state::get(pointer self, int from, window_request w
       co_return;
     }
   }
-  co_await ask_for(self, from, what, into, turn);
+  co_await ask(self, from, what, {}, into, turn);
 }
 
 asio::awaitable<window_notification> window_state::notified(pointer self) {

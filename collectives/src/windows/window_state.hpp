@@ -52,11 +52,8 @@ class window_state : public std::enable_shared_from_this<window_state> {
   static asio::awaitable<void> wait_for(pointer self, const mapped_ranks::place& turn);
   static asio::awaitable<void> await_messages(pointer self, int to);
   static asio::awaitable<void> copy(pointer self, mutable_view into, const_view from);
-  static asio::awaitable<void> ask(pointer self, int to, window_request what, const_view from,
-                                   std::optional<mapped_ranks::place>& turn);
-  static asio::awaitable<void> ask_for(pointer self, int from, window_request what,
-                                       mutable_view into, std::optional<mapped_ranks::place>& turn);
-  void leave(std::optional<mapped_ranks::place>& turn);
+  static asio::awaitable<void> ask(pointer self, int of, window_request what, const_view payload,
+                                   mutable_view answer, std::optional<mapped_ranks::place>& turn);
   static asio::awaitable<void> carry_out(pointer self, flight& io, std::span<transfer> both);
   window_request checked(const window_request::wire& from, int peer) const;
   void require(int rank, const window_request& what, const char* call) const;
