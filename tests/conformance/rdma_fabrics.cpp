@@ -3,8 +3,11 @@
 #include <net/if.h>
 
 #include <boost/asio/use_awaitable.hpp>
+#include <span>
 #include <tandem/async.hpp>
+#include <tandem/collectives.hpp>
 #include <tandem/fabric.hpp>
+#include <tandem/window.hpp>
 
 #include "doubles/rdma/on_loopback.hpp"
 #include "support/channel_case.hpp"
@@ -134,6 +137,40 @@ awaitable<void> carried_between_regions(rdma_double& devices) {
   for (const auto& one : in->all) one->close();
 }
 
+awaitable<void> use_window(communicator& world, bool puts, std::vector<std::byte>& memory,
+                           const std::vector<std::byte>& from, rdma_double& devices) {
+  window shared = co_await make_window(world, memory);
+  co_await barrier(world);  // both memories are registered
+  if (puts) {
+    const rdma_double::traffic before = devices.seen();
+    co_await shared.put(1, 100, from, 5);
+    co_await shared.flush(1);
+    EXPECT_EQ(devices.seen().registrations, before.registrations);
+    EXPECT_GE(devices.seen().bytes, before.bytes + from.size());
+  } else {
+    const window_notification got = co_await shared.notified();
+    EXPECT_EQ(got.value, 5u);
+    EXPECT_EQ(first_wrong(std::span(memory).subspan(100, from.size()), 1), std::nullopt);
+  }
+  co_await shared.close();
+}
+
+/// NICs write what is put into the memory of a window, which is registered.
+awaitable<void> put_into_a_window(rdma_double& devices) {
+  constexpr std::size_t bytes = 200'000;
+  const auto in = co_await make_two(rdma_settings(rdma_use::on), 2);
+  std::vector<std::byte> from = pattern(bytes, 1);
+  const region sent = in->all[0]->register_memory(from);
+  std::vector<std::byte> memory[2] = {std::vector<std::byte>(bytes),
+                                      std::vector<std::byte>(bytes + 100)};
+  communicator first(*in->all[0], settings{}), second(*in->all[1], settings{});
+  std::vector<awaitable<void>> both;
+  both.push_back(use_window(first, true, memory[0], from, devices));
+  both.push_back(use_window(second, false, memory[1], from, devices));
+  co_await when_all(std::move(both));
+  for (const auto& one : in->all) one->close();
+}
+
 awaitable<void> tcp_only(settings options) {
   const auto in = co_await make_two(options, 1);
   co_await exchange_once(*in, 1);
@@ -143,6 +180,10 @@ awaitable<void> tcp_only(settings options) {
 
 TEST_F(rdma_fabric, copies_nothing_between_regions) {
   run_test(carried_between_regions(*devices_));
+}
+
+TEST_F(rdma_fabric, writes_into_a_window) {
+  run_test(put_into_a_window(*devices_));
 }
 
 TEST_F(rdma_fabric, leaves_devices_alone_when_off) {
