@@ -123,6 +123,8 @@ class device_jobs {
   explicit device_jobs(std::vector<int> devices, int first_of_amd = std::numeric_limits<int>::max())
       : devices_(std::move(devices)), first_of_amd_(first_of_amd), gpus(4), library(gpus.gpus) {}
 
+  /// Each rank is an island of its own.
+  void separate_islands() { is_separate_ = true; }
   /// Every rank does this; then it leaves the job.
   void run(const std::function<void(device_rank&)>& what,
            const std::vector<const char*>& settings = {nullptr}) {
@@ -152,7 +154,10 @@ class device_jobs {
     options.rank = rank;
     options.size = static_cast<int>(devices_.size());
     options.store = &store;
-    options.settings = settings.data();
+    std::vector<const char*> all = settings;
+    const std::string island = std::to_string(rank);
+    if (is_separate_) all.insert(all.begin(), {"island", island.c_str()});
+    options.settings = all.data();
     device_rank made;
     if (rank >= first_of_amd_) made.kind = memory_kind::hip;
     options.memory_kind = static_cast<std::int32_t>(made.kind);
@@ -171,6 +176,7 @@ class device_jobs {
 
   const std::vector<int> devices_;
   const int first_of_amd_;
+  bool is_separate_ = false;
 
  public:
   devices_with_kernels gpus;

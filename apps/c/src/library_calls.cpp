@@ -8,12 +8,15 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <tandem/async.hpp>
+#include <tandem/channels.hpp>
 #include <tandem/log.hpp>
+#include <tandem/stream_messages.hpp>
 #include <thread>
 #include <utility>
 
 #include "group_of_ranks.hpp"
 #include "job_state.hpp"
+#include "message_lane.hpp"
 
 namespace tandem::c {
 namespace {
@@ -26,8 +29,9 @@ constexpr milliseconds look_interval{100};
 /// for a lost rank: then the library is aborted without it.
 constexpr milliseconds lock_interval{10};
 constexpr int max_lock_tries = 200;
-/// Of the messages in which two ranks introduce themselves: no caller's.
-constexpr std::uint16_t introduction_tag = 65535;
+constexpr std::uint16_t introduction_tag = own_tag;
+
+}  // namespace
 
 error as_error(const std::exception_ptr& failure) {
   try {
@@ -38,8 +42,6 @@ error as_error(const std::exception_ptr& failure) {
     return error(errc::peer_lost, other.what());
   }
 }
-
-}  // namespace
 
 library_calls::library_calls(group_of_ranks& group)
     : group_(group), look_timer_(group.loop().executor()), fail_timer_(group.loop().executor()) {}
@@ -61,6 +63,9 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
 void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library_call call,
                           operation_body body, call_batch* together) {
   if (failed_) return op->finish(std::make_exception_ptr(*failed_));
+  if (on.messages && call.make) {
+    return on.messages->start({std::move(op), std::move(call)});
+  }
   if (!on.queue || !call.make || (call.is_possible && !call.is_possible(*on.queue))) {
     group_.loop().count_operations(-1);
     return group_.submit(std::move(op), std::move(body));
@@ -84,21 +89,24 @@ void library_calls::queue_all(std::span<const call_on_lane> calls) {
     if (calls.size() > 1) together.emplace(*calls.front().on->queue);
     for (const call_on_lane& each : calls) each.call.make(*each.on->queue);
     if (together) together->end();
-    for (const call_on_lane& each : calls) each.by->note_queued(each);
+    for (const call_on_lane& each : calls) {
+      each.by->note_queued(each.op, each.call, each.on->queue->stream());
+    }
   } catch (...) {
     for (const call_on_lane& each : calls) each.op->finish(std::current_exception());
   }
 }
 
-void library_calls::note_queued(const call_on_lane& which) {
-  if (which.call.peer != library_call::all_ranks && !which.call.is_send) {
-    which.op->bytes = which.call.bytes;
-    which.op->source = which.call.peer;
+void library_calls::note_queued(const std::shared_ptr<operation_state>& op,
+                                const library_call& call, accelerator::stream on) {
+  if (call.peer != library_call::all_ranks && !call.is_send) {
+    op->bytes = call.message.bytes;
+    op->source = call.peer;
   }
-  const std::shared_ptr<device_side>& side = which.call.side;
-  which.op->was_queued(side, side->mark(which.on->queue->stream()));
-  const milliseconds limit = which.op->timeout.value_or(group_.job()->operation_timeout());
-  queued_.push_back({which.op, which.call.name, std::chrono::steady_clock::now() + limit});
+  op->was_queued(call.side, call.side->mark(on));
+  const milliseconds limit = op->timeout.value_or(group_.job()->operation_timeout());
+  const std::lock_guard lock(queued_mutex_);
+  queued_.push_back({op, call.name, std::chrono::steady_clock::now() + limit});
   if (std::exchange(is_looking_, true)) return;
   group_.loop().submit([self = shared_from_this()] { self->look_again(); });
 }
@@ -135,9 +143,7 @@ asio::awaitable<void> library_calls::make_lanes(library_call like) {
 asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
   const accelerator& device = like.side->on();
   const island_member mine(device.kind(), device.device(), group_.job()->island());
-  library_queue::failure_handler lost = [weak = weak_from_this()](const error& why) {
-    if (const auto self = weak.lock()) self->fail(why);
-  };
+  library_queue::failure_handler lost = when_lost();
   if (like.peer == library_call::all_ranks) {
     library_queue::made made = co_await library_queue::make(group_.ranks(), mine, std::move(lost));
     if (made.has_levels) {
@@ -149,24 +155,73 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
       made.text = "channels: " + made.text;
     }
     const std::lock_guard lock(mutex_);
-    set_lane(like, false, std::move(made.text), std::move(made.queue));
+    lane& all = set_lane(like, false, std::move(made.text));
+    all.queue = std::move(made.queue);
+    log_lane(like, all);
   } else {
     library_queue::made_pair made = co_await library_queue::make_pair(
         group_.ranks(), like.peer, mine, introduction_tag, std::move(lost));
-    if (!made.sends) made.text = "channels: " + made.text;
-    const std::lock_guard lock(mutex_);
-    set_lane(like, true, made.text, std::move(made.sends));
-    set_lane(like, false, made.text, std::move(made.receives));
+    if (made.sends) {
+      const std::lock_guard lock(mutex_);
+      set_lane(like, true, made.text).queue = std::move(made.sends);
+      lane& receives = set_lane(like, false, std::move(made.text));
+      receives.queue = std::move(made.receives);
+      log_lane(like, receives);
+    } else {
+      co_await make_message_lanes(like, std::move(made.text));
+    }
   }
   co_await start_waiting(like.peer);
 }
 
-void library_calls::set_lane(const library_call& like, bool is_send, std::string text,
-                             std::unique_ptr<library_queue> queue) {
+asio::awaitable<void> library_calls::make_message_lanes(const library_call& like,
+                                                        std::string why_no_library) {
+  const auto words = std::make_shared<shm::shared_buffer>(stream_messages::words_bytes);
+  stream_messages::shared_words shared{words->view(), words};
+  stream_messages::failure_handler lost = when_lost();
+  stream_messages::made made = co_await stream_messages::make(
+      group_.ranks(), like.peer, like.side->on(), std::move(shared), std::move(lost));
+  std::string text = "channels: " + why_no_library;
+  if (made.messages) {
+    text = "copy engines in the order of streams: " + why_no_library;
+  } else {
+    log(log_level::debug, "groups",
+        fmt::format("messages with rank {} not in the order of streams: {}", like.peer,
+                    made.why_not));
+  }
+  const std::shared_ptr<stream_messages> by = std::move(made.messages);
+  message_lane::queued_handler queued = [weak = weak_from_this()](const message_lane::entry& which,
+                                                                  accelerator::stream on) {
+    if (const auto self = weak.lock()) self->note_queued(which.op, which.call, on);
+  };
+  message_lane::failure_handler failed = [weak = weak_from_this()](const error& why) {
+    const auto self = weak.lock();
+    if (!self) return;
+    if (why.code() == errc::timed_out) self->group_.job()->fail(why);
+    self->fail(why);
+  };
+  const std::lock_guard lock(mutex_);
+  for (const bool is_send : {true, false}) {
+    lane& each = set_lane(like, is_send, text);
+    if (by) each.messages = std::make_shared<message_lane>(group_, by, is_send, queued, failed);
+    if (!is_send) log_lane(like, each);
+  }
+}
+
+std::function<void(const error&)> library_calls::when_lost() {
+  return [weak = weak_from_this()](const error& why) {
+    if (const auto self = weak.lock()) self->fail(why);
+  };
+}
+
+library_calls::lane& library_calls::set_lane(const library_call& like, bool is_send,
+                                             std::string text) {
   lane& made = lanes_[{like.peer, is_send}];
-  made.queue = std::move(queue);
   made.text = std::move(text);
-  if (is_send) return;
+  return made;
+}
+
+void library_calls::log_lane(const library_call& like, const lane& made) const {
   const std::string what = like.peer == library_call::all_ranks
                                ? std::string("collectives")
                                : fmt::format("messages with rank {}", like.peer);
@@ -230,8 +285,7 @@ void library_calls::look_again() {
 }
 
 void library_calls::look() {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return look_again();
+  std::unique_lock lock(queued_mutex_);
   const auto now = std::chrono::steady_clock::now();
   std::erase_if(queued_, [](const queued_operation& each) { return each.op->finish_if_reached(); });
   const auto late = std::ranges::find_if(
@@ -243,7 +297,7 @@ void library_calls::look() {
                   {.rank = group_.job()->rank(),
                    .rail = {},
                    .phase = {},
-                   .detail = fmt::format("{} among {}, by the vendor's library: not complete "
+                   .detail = fmt::format("{} among {}, in the order of streams: not complete "
                                          "within its time limit",
                                          late->name, group_.ranks_text()),
                    .advice = "look for a rank that has not made the same call, or give operations "
@@ -267,12 +321,17 @@ void library_calls::end_all(const error& why) {
   failed_ = why;
   group_.note_failure(std::make_exception_ptr(why));
   // First, because what is aborted reaches its end, too.
-  for (const queued_operation& each : queued_) {
+  std::deque<queued_operation> queued;
+  {
+    const std::lock_guard lock(queued_mutex_);
+    queued.swap(queued_);
+  }
+  for (const queued_operation& each : queued) {
     if (!each.op->finish_if_reached()) each.op->finish(std::make_exception_ptr(why));
   }
-  queued_.clear();
   for (auto& [key, each] : lanes_) {
     if (each.queue) each.queue->abort(why);
+    if (each.messages) each.messages->fail(why);
     start_waiting_on(each);
   }
 }
@@ -280,7 +339,7 @@ void library_calls::end_all(const error& why) {
 void library_calls::finish_queued() {
   std::vector<queued_operation> all;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(queued_mutex_);
     all.assign(queued_.begin(), queued_.end());
   }
   for (const queued_operation& each : all) each.op->wait(each.deadline);

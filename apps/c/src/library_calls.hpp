@@ -20,6 +20,13 @@ namespace tandem::c {
 
 class call_batch;
 class group_of_ranks;
+class message_lane;
+
+/// Of messages between two ranks that are no caller's: those in which they introduce themselves,
+/// and those of lanes that channels carry.
+inline constexpr std::uint16_t own_tag = TANDEM_MAX_TAG + 1;
+
+error as_error(const std::exception_ptr& failure);
 
 /// A call of a vendor's library that an operation makes.
 struct library_call {
@@ -28,17 +35,18 @@ struct library_call {
   const char* name = "";
   int peer = all_ranks;                         ///< of a message
   bool is_send = false;                         ///< of a message
-  std::size_t bytes = 0;                        ///< of a message
+  mutable_view message = {};                    ///< of a message; a send only reads it
   std::shared_ptr<device_side> side = nullptr;  ///< of its buffers
   /// The same on all ranks. Empty: always.
   std::function<bool(const library_queue&)> is_possible = {};
   std::function<void(library_queue&)> make = {};
 };
 
-/// The operations of a group on device memory that NCCL or RCCL carries out in the order of
-/// streams. The first collective, and the first message between two ranks, finds out whether their
-/// GPUs are one island; operations wait meanwhile, in their order. Where they are not, and for what
-/// the library does not have, channels carry the operation.
+/// The operations of a group on device memory that are carried out in the order of streams: by NCCL
+/// or RCCL, and messages between GPUs that reach each other and are no island by copy engines
+/// (`stream_messages`). The first collective, and the first message between two ranks, finds out
+/// what their GPUs can; operations wait meanwhile, in their order. Channels carry the others, and
+/// what the library does not have.
 ///
 /// A lost rank or an operation that takes too long ends the job; what is queued ends with it.
 /// @par Threads  Any, unless stated otherwise. Destroyed on the loop.
@@ -67,7 +75,8 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   struct lane {
     enum class phase : std::uint8_t { unknown, starting, ready };
     phase at = phase::unknown;
-    std::unique_ptr<library_queue> queue;  ///< null when ready: channels
+    std::unique_ptr<library_queue> queue;
+    std::shared_ptr<message_lane> messages;  ///< both null when ready: channels
     std::vector<std::function<void()>> waiting;
     std::string text;
   };
@@ -88,15 +97,20 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   void route(lane& on, std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);
   void start_lanes(const library_call& first);
-  void set_lane(const library_call& like, bool is_send, std::string text,
-                std::unique_ptr<library_queue> queue);
+  lane& set_lane(const library_call& like, bool is_send, std::string text);
+  void log_lane(const library_call& like, const lane& made) const;
   void start_waiting_on(lane& on);
-  void note_queued(const call_on_lane& which);
   void end_all(const error& why);
+
+  // With or without it.
+  void note_queued(const std::shared_ptr<operation_state>& op, const library_call& call,
+                   accelerator::stream on);
 
   // On the loop.
   asio::awaitable<void> make_lanes(library_call like);
   asio::awaitable<void> try_make_lanes(const library_call& like);
+  asio::awaitable<void> make_message_lanes(const library_call& like, std::string why_no_library);
+  std::function<void(const error&)> when_lost();
   asio::awaitable<void> start_waiting(int peer);
   void look();
   void look_again();
@@ -110,9 +124,11 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   asio::steady_timer fail_timer_;
   mutable std::mutex mutex_;
   std::map<std::pair<int, bool>, lane> lanes_;  ///< by peer and direction
+  std::optional<error> failed_;
+  /// Of the following, and never held for long: also the loop takes it.
+  mutable std::mutex queued_mutex_;
   std::deque<queued_operation> queued_;
   bool is_looking_ = false;
-  std::optional<error> failed_;
 };
 
 /// Operations that are started together, of any groups; what libraries carry out of them is

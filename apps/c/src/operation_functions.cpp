@@ -142,10 +142,10 @@ int checked_tag(const char* name, std::int32_t tag) {
 
 /// The library has no tags, and no messages of a rank to itself: channels carry those.
 library_call message_call(const group_of_ranks& among, int peer, int tag, bool is_send,
-                          std::size_t bytes, std::function<void(tandem::library_queue&)> make) {
+                          mutable_view message, std::function<void(tandem::library_queue&)> make) {
   const bool is_other = peer >= 0 && peer < among.size() && peer != among.rank();
   if (tag != 0 || !is_other) return {.peer = peer};
-  return {.peer = peer, .is_send = is_send, .bytes = bytes, .make = std::move(make)};
+  return {.peer = peer, .is_send = is_send, .message = message, .make = std::move(make)};
 }
 
 tandem_status outcome_of(const operation_state& op, tandem_error* failed) {
@@ -322,7 +322,7 @@ tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, 
                  const tandem::mutable_view view = view_of(message);
                  const int at = checked_tag("tandem_send", tag);
                  return work{[=](operation_state&) { return send_to(g, view, to, at); },
-                             message_call(*g, to, at, true, view.bytes,
+                             message_call(*g, to, at, true, view,
                                           [view](library_queue& q) { q.send(view); })};
                });
 }
@@ -338,7 +338,7 @@ tandem_status tandem_recv(tandem_comm* comm, tandem_buffer into, int32_t from, i
                                  return receive_from_any(g, view, at, self);
                                return receive_from(g, view, from, at, self);
                              },
-                             message_call(*g, from, at, false, view.bytes,
+                             message_call(*g, from, at, false, view,
                                           [view](library_queue& q) { q.recv(view); })};
                });
 }

@@ -251,6 +251,13 @@ class owning_channel final : public channel {
   bool start(operation& op) override { return handle_.start(op); }
   bool spin_wait(operation& op) override { return handle_.spin_wait(op); }
   void cancel(operation& op) noexcept override { handle_.cancel(op); }
+  memory_location locate_memory(const const_view& memory) override {
+    return handle_.locate_memory(memory);
+  }
+  std::unique_ptr<const mapped_memory> map_memory(const memory_location& at, std::size_t bytes,
+                                                  accelerator& by) override {
+    return handle_.map_memory(at, bytes, by);
+  }
 
  private:
   const std::unique_ptr<channel> inner_;

@@ -56,6 +56,10 @@ class link final : public transport::link_base,
   /// The inner channel is being destroyed, and completes the operations of this link itself.
   void forget_inner() noexcept { inner_ = nullptr; }
 
+  memory_location locate_memory(const const_view& memory);
+  std::unique_ptr<const mapped_memory> map_memory(const memory_location& at, std::size_t bytes,
+                                                  accelerator& by);
+
   const std::vector<memory_kind>& kinds() const noexcept { return kinds_; }
   std::vector<rail_stats> rails() const;
   /// How the ends access each other's device memory; `none` until the handshake of the peer.

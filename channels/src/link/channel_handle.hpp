@@ -56,6 +56,23 @@ class channel_handle final : public channel {
       return false;
     }
   }
+  memory_location locate_memory(const const_view& memory) override {
+    if constexpr (requires { link_->locate_memory(memory); }) {
+      require_here();
+      return link_->locate_memory(memory);
+    } else {
+      return {};
+    }
+  }
+  std::unique_ptr<const mapped_memory> map_memory(const memory_location& at, std::size_t bytes,
+                                                  accelerator& by) override {
+    if constexpr (requires { link_->map_memory(at, bytes, by); }) {
+      require_here();
+      return link_->map_memory(at, bytes, by);
+    } else {
+      return nullptr;
+    }
+  }
   void fail(const error& reason) noexcept override {
     if (origin_.is_here()) link_->fail(reason, true);
   }
@@ -81,6 +98,11 @@ class channel_handle final : public channel {
   }
 
  private:
+  void require_here() const {
+    origin_.require_here("this channel");
+    owner_.require_here("a call on a channel");
+  }
+
   const detail::process_origin origin_;
   const detail::loop_owner owner_;
   std::shared_ptr<Link> link_;

@@ -54,9 +54,10 @@ struct received_message {
 /// flows that only this group uses, so messages of groups that share a pair of ranks never mix:
 ///
 ///   bits 31..20  group id: 0 is the whole job, 1..4095 others
-///   bits 19..16  0 send/recv, 1 collectives, 2 pipelines, 3 detection of mismatched calls, 4
-///   windows bits 15..0   the caller's tag; for a collective, its number modulo 64 plus its
-///                level times 64; for a pipeline, the direction
+///   bits 19..16  0 send/recv, 1 collectives, 2 pipelines, 3 detection of mismatched calls,
+///                4 windows, 5 stream messages
+///   bits 15..0   the caller's tag; for a collective, its number modulo 64 plus its level times 64;
+///                for a pipeline, the direction
 ///
 /// @par Cost  A send or receive allocates nothing beyond coroutine frames. Collectives keep their
 ///   scratch memory here: a call allocates only when more calls, or longer ones, are in progress at

@@ -36,7 +36,8 @@ class group : public std::enable_shared_from_this<group> {
     collective = 1,
     pipeline = 2,
     watch = 3,
-    window = 4
+    window = 4,
+    stream = 5
   };
   static constexpr unsigned calls_at_once = call_log::capacity;
 

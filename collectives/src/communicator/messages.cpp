@@ -31,12 +31,12 @@ void check_peer(const group& g, int peer, const char* what) {
 /// One message, or a probe for one. @tparam Result  its length, or void: one coroutine for both
 template <class Result>
 asio::awaitable<Result> carry_out(group_ptr g, operation::kind what, const char* name, int peer,
-                                  mutable_view view, std::uint16_t tag) {
+                                  mutable_view view, std::uint16_t tag, group::flow_class use) {
   g->throw_if_closed();
   const operation::time_point due = g->deadline();
   check_peer(*g, peer, name);
   if (!g->connected(peer)) co_await g->connect(peer);
-  const flow_id flow = g->flow(group::flow_class::point_to_point, tag);
+  const flow_id flow = g->flow(use, tag);
   transfer one;
   flight io({&one, 1}, g->executor());
   io.honours_total_cancellation();
@@ -63,20 +63,22 @@ asio::awaitable<Result> carry_out(group_ptr g, operation::kind what, const char*
 
 }  // namespace
 
-asio::awaitable<void> send_message(group_ptr g, int to, const_view message, std::uint16_t tag) {
+asio::awaitable<void> send_message(group_ptr g, int to, const_view message, std::uint16_t tag,
+                                   group::flow_class use) {
   // A send only reads its view.
   const mutable_view view{const_cast<void*>(message.data), message.bytes, message.kind,
                           message.device};
-  return carry_out<void>(std::move(g), operation::kind::send, "send", to, view, tag);
+  return carry_out<void>(std::move(g), operation::kind::send, "send", to, view, tag, use);
 }
 
 asio::awaitable<std::size_t> receive_message(group_ptr g, int from, mutable_view into,
-                                             std::uint16_t tag) {
-  return carry_out<std::size_t>(std::move(g), operation::kind::recv, "recv", from, into, tag);
+                                             std::uint16_t tag, group::flow_class use) {
+  return carry_out<std::size_t>(std::move(g), operation::kind::recv, "recv", from, into, tag, use);
 }
 
 asio::awaitable<std::size_t> probe_message(group_ptr g, int from, std::uint16_t tag) {
-  return carry_out<std::size_t>(std::move(g), operation::kind::probe, "probe", from, {}, tag);
+  return carry_out<std::size_t>(std::move(g), operation::kind::probe, "probe", from, {}, tag,
+                                group::flow_class::point_to_point);
 }
 
 asio::awaitable<std::size_t> exchange_messages(group_ptr g, int to, const_view message, int from,

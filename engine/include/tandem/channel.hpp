@@ -173,6 +173,17 @@ class channel {
   /// if those NICs are lost meanwhile, it is staged through host memory.
   virtual bool is_zero_copy(const const_view& /*view*/) { return false; }
 
+  /// Where the peer finds memory of a device here with `map_memory`: zero unless it has opened the
+  /// allocation, which the first call for an allocation asks it to do.
+  virtual memory_location locate_memory(const const_view& /*memory*/) { return {}; }
+  /// Memory of the peer's device that `locate_memory` there has located, for copies by a device
+  /// here; null where that one cannot access it, and once the peer has freed it.
+  virtual std::unique_ptr<const mapped_memory> map_memory(const memory_location& /*at*/,
+                                                          std::size_t /*bytes*/,
+                                                          accelerator& /*by*/) {
+    return nullptr;
+  }
+
   /// Sends one message. Completes when the view can be reused, possibly before the peer has
   /// received the message.
   asio::awaitable<void> send(flow_id flow, const_view message);

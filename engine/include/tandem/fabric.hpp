@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -18,17 +17,6 @@
 namespace tandem {
 
 class board;
-
-/// Where ranks of the same host find a range of a rank's memory; opaque outside of its fabric. All
-/// zero: nowhere.
-using memory_location = std::array<std::uint64_t, 4>;
-
-/// Another rank's host memory, accessible in this process for the lifetime of this object.
-class mapped_memory {
- public:
-  virtual ~mapped_memory() = default;
-  virtual mutable_view view() const noexcept = 0;
-};
 
 /// One rank's connections to all ranks of a job. A channel to a peer is connected on first use.
 /// Communicators are built on this interface and do not depend on the transport.

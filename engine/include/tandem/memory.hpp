@@ -1,6 +1,7 @@
 /// Views of host and device memory, and its registration with NICs.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -82,6 +83,17 @@ struct mutable_view {
   mutable_view part(std::size_t offset_bytes, std::size_t length_bytes) const noexcept {
     return {static_cast<std::byte*>(data) + offset_bytes, length_bytes, kind, device};
   }
+};
+
+/// Where processes of the same host find a range of memory; opaque outside of the fabric or channel
+/// that has located it. All zero: nowhere.
+using memory_location = std::array<std::uint64_t, 4>;
+
+/// Memory of another rank, accessible in this process for the lifetime of this object.
+class mapped_memory {
+ public:
+  virtual ~mapped_memory() = default;
+  virtual mutable_view view() const noexcept = 0;
 };
 
 class accelerator;

@@ -1,0 +1,178 @@
+#include <array>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <tandem/stream_messages.hpp>
+#include <type_traits>
+#include <utility>
+
+#include "communicator/messages.hpp"
+#include "islands/peer_watch.hpp"
+#include "streams/stream_lane.hpp"
+
+namespace tandem {
+namespace {
+
+using detail::group;
+
+/// How often a call looks for a free slot, while all are in use.
+constexpr std::chrono::microseconds slot_interval{50};
+
+// Between two processes of one program on one host, as plain bytes.
+
+/// What the ranks tell each other when they begin.
+struct beginning {
+  memory_location words{};  ///< zero: there is a reason against it
+  memory_kind kind = memory_kind::host;
+};
+
+/// Of a receive, to the sender.
+struct posted_view {
+  memory_location where{};  ///< zero: receive an ordinary message
+  std::uint64_t bytes = 0;
+};
+
+/// Of a send, to the receiver.
+struct answer {
+  std::uint64_t bytes = 0;
+  std::uint64_t is_queued = 0;
+};
+
+enum class tag : std::uint16_t { beginning, posted_view, answer };
+
+template <class Message>
+asio::awaitable<void> post(std::shared_ptr<group> over, int to, Message what, tag which) {
+  static_assert(std::is_trivially_copyable_v<Message>);
+  const const_view bytes(&what, sizeof what);
+  co_await detail::send_message(std::move(over), to, bytes, static_cast<std::uint16_t>(which),
+                                group::flow_class::stream);
+}
+
+/// @param peer  its rank in the job
+error violation(int peer, const char* what) {
+  return error(errc::protocol_violation, {.peer = peer,
+                                          .rail = {},
+                                          .phase = {},
+                                          .detail = what,
+                                          .advice = "use the same version on all ranks"});
+}
+
+template <class Message>
+asio::awaitable<Message> take(std::shared_ptr<group> over, int from, tag which) {
+  const int peer = over->member(from);
+  Message what;
+  const mutable_view bytes(&what, sizeof what);
+  const std::size_t length = co_await detail::receive_message(
+      std::move(over), from, bytes, static_cast<std::uint16_t>(which), group::flow_class::stream);
+  if (length != sizeof what) {
+    throw violation(peer, "a message about streams of another length");
+  }
+  co_return what;
+}
+
+channel* channel_to(const group& over, int peer) {
+  return over.to(peer).on;
+}
+
+}  // namespace
+
+stream_messages::stream_messages(communicator& over, int peer, accelerator& of)
+    : over_(over.internals()), peer_(peer), device_(of) {}
+
+stream_messages::~stream_messages() = default;
+
+asio::awaitable<stream_messages::made> stream_messages::make(communicator& over, int peer,
+                                                             accelerator& of, shared_words words,
+                                                             failure_handler what) {
+  std::unique_ptr<stream_messages> result(new stream_messages(over, peer, of));
+  const std::shared_ptr<group> in = result->over_;
+  beginning mine{.kind = of.kind()};
+  std::string why_not;
+  if (!of.facts().has_stream_memory_ops) {
+    why_not = of.text() + ": its streams cannot wait for memory";
+  } else {
+    mine.words = in->over().locate_memory(words.memory);
+    if (mine.words == memory_location{}) why_not = "the ranks share no memory";
+  }
+  co_await post(in, peer, mine, tag::beginning);
+  const auto theirs = co_await take<beginning>(in, peer, tag::beginning);
+  if (why_not.empty() && theirs.kind != mine.kind) why_not = "devices of two vendors";
+  if (why_not.empty() && theirs.words == memory_location{}) why_not = "the other rank cannot";
+  if (why_not.empty()) {
+    try {
+      std::shared_ptr<const mapped_memory> other =
+          in->over().map_memory(in->member(peer), theirs.words, words_bytes);
+      if (!other) throw error(errc::unsupported_memory, "the ranks share no memory");
+      void* const there = other->view().data;
+      result->sends_ = std::make_unique<detail::stream_lane>(
+          of, true, std::make_unique<detail::stream_words>(of, there, std::move(other)));
+      result->receives_ = std::make_unique<detail::stream_lane>(
+          of, false,
+          std::make_unique<detail::stream_words>(of, words.memory.data, std::move(words.owner)));
+    } catch (const error& why) {
+      why_not = why.what();
+    }
+  }
+  const std::uint8_t can = why_not.empty() ? 1 : 0;
+  co_await post(in, peer, can, tag::beginning);
+  const auto they_can = co_await take<std::uint8_t>(in, peer, tag::beginning);
+  if (why_not.empty() && they_can == 0) why_not = "the other rank cannot";
+  made outcome;
+  outcome.why_not = std::move(why_not);
+  if (outcome.why_not.empty()) {
+    result->watch_ = std::make_unique<detail::peer_watch>(*in, peer, std::move(what));
+    outcome.messages = std::move(result);
+  }
+  co_return outcome;
+}
+
+accelerator::stream stream_messages::sends() const noexcept {
+  return sends_->stream();
+}
+
+accelerator::stream stream_messages::receives() const noexcept {
+  return receives_->stream();
+}
+
+asio::awaitable<stream_messages::outcome> stream_messages::send(const_view message) {
+  const auto theirs = co_await take<posted_view>(over_, peer_, tag::posted_view);
+  const bool is_here = message.kind == device_.kind() && message.device == device_.device();
+  std::unique_ptr<const mapped_memory> into;
+  if (is_here && message.bytes > 0 && message.bytes <= theirs.bytes) {
+    into = channel_to(*over_, peer_)->map_memory(theirs.where, message.bytes, device_);
+  }
+  const answer mine{message.bytes, into ? std::uint64_t{1} : std::uint64_t{0}};
+  while (into && !aborted_ && !sends_->has_room()) {
+    asio::steady_timer later(over_->executor(), slot_interval);
+    co_await later.async_wait(asio::use_awaitable);
+  }
+  if (aborted_) throw error(*aborted_);
+  if (into) sends_->queue_send(message, std::move(into));
+  co_await post(over_, peer_, mine, tag::answer);
+  co_return outcome{mine.is_queued != 0, message.bytes};
+}
+
+asio::awaitable<stream_messages::outcome> stream_messages::recv(mutable_view into) {
+  posted_view mine{.bytes = into.bytes};
+  const bool is_here = into.kind == device_.kind() && into.device == device_.device();
+  if (is_here && into.bytes > 0 && receives_->has_room()) {
+    mine.where = channel_to(*over_, peer_)->locate_memory(into);
+  }
+  co_await post(over_, peer_, mine, tag::posted_view);
+  const auto theirs = co_await take<answer>(over_, peer_, tag::answer);
+  if (aborted_) throw error(*aborted_);
+  if (theirs.is_queued == 0) co_return outcome{};
+  if (mine.where == memory_location{} || theirs.bytes > into.bytes) {
+    throw violation(over_->member(peer_), "an answer to another receive");
+  }
+  receives_->queue_receive();
+  co_return outcome{true, static_cast<std::size_t>(theirs.bytes)};
+}
+
+void stream_messages::abort(const error& why) noexcept {
+  if (!aborted_) aborted_ = std::make_shared<const error>(why);
+  sends_->release();
+  receives_->release();
+}
+
+}  // namespace tandem
