@@ -208,6 +208,18 @@ TEST(StreamMessages, NewMemory) {
   });
 }
 
+TEST(StreamMessages, WithoutTheVendorsLibrary) {
+  device_jobs jobs({0, 1});
+  jobs.run(
+      [](device_rank& me) {
+        filled_bytes sent(me, 3000), received(me, 3000);
+        for (int i = 0; i < 4; ++i) exchange(me, sent, received);
+      },
+      {"vendor-library", "0", nullptr});
+  EXPECT_GT(jobs.gpus.gpus.calls("cuStreamWaitValue32"), 0U);
+  EXPECT_EQ(jobs.library.calls("ncclSend"), 0);
+}
+
 TEST(StreamMessages, WithoutPeerCopiesByChannels) {
   device_jobs jobs({0, 1});
   jobs.separate_islands();

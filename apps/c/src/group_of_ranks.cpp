@@ -32,7 +32,7 @@ std::string text_of_ranks(const communicator& of) {
 }  // namespace
 
 group_of_ranks::group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<communicator> ranks,
-                               bool on_devices)
+                               stream_order order)
     : job_(std::move(job)),
       ranks_(std::move(ranks)),
       rank_(ranks_->rank()),
@@ -40,7 +40,9 @@ group_of_ranks::group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<c
       backend_text_(ranks_->backend().text),
       ranks_text_(text_of_ranks(*ranks_)),
       own_changed_(ranks_->get_executor()) {
-  if (on_devices && size_ > 1) library_ = std::make_shared<library_calls>(*this);
+  if (order != stream_order::none && size_ > 1) {
+    library_ = std::make_shared<library_calls>(*this, order);
+  }
 }
 
 progress& group_of_ranks::loop() const noexcept {

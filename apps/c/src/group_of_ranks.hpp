@@ -22,9 +22,8 @@ class job_state;
 /// A communicator with its operations in progress. On the loop, unless stated otherwise.
 class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
  public:
-  /// @param on_devices  the data of all its ranks are on GPUs
   group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<communicator> ranks,
-                 bool on_devices);
+                 stream_order order);
 
   /// Any thread.
   const std::shared_ptr<job_state>& job() const noexcept { return job_; }

@@ -93,12 +93,12 @@ std::shared_ptr<group_of_ranks> job_state::add(std::unique_ptr<communicator> ran
   const auto kind_at = [&](int rank) -> const std::string& {
     return kinds_[static_cast<std::size_t>(ranks->job_rank(rank))];
   };
-  bool on_devices = true;
+  auto order = stream_order::by_library;
   for (int r = 0; r < ranks->size(); ++r) {
-    on_devices = on_devices &&
-                 (kind_at(r) == name(memory_kind::cuda) || kind_at(r) == name(memory_kind::hip));
+    if (kind_at(r).starts_with(name(memory_kind::host))) order = stream_order::none;
+    if (kind_at(r).ends_with(no_library)) order = std::min(order, stream_order::messages);
   }
-  auto made = std::make_shared<group_of_ranks>(shared_from_this(), std::move(ranks), on_devices);
+  auto made = std::make_shared<group_of_ranks>(shared_from_this(), std::move(ranks), order);
   std::erase_if(groups_, [](const auto& each) { return each.expired(); });
   groups_.push_back(made);
   return made;

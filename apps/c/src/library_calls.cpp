@@ -43,8 +43,11 @@ error as_error(const std::exception_ptr& failure) {
   }
 }
 
-library_calls::library_calls(group_of_ranks& group)
-    : group_(group), look_timer_(group.loop().executor()), fail_timer_(group.loop().executor()) {}
+library_calls::library_calls(group_of_ranks& group, stream_order order)
+    : group_(group),
+      may_use_library_(order == stream_order::by_library),
+      look_timer_(group.loop().executor()),
+      fail_timer_(group.loop().executor()) {}
 
 void library_calls::start(std::shared_ptr<operation_state> op, library_call call,
                           operation_body body, call_batch* together) {
@@ -52,7 +55,7 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   group_.loop().count_operations(+1);
   const std::lock_guard lock(mutex_);
   lane& on = lanes_[{call.peer, call.is_send}];
-  if (on.at == lane::phase::unknown && call.make && !failed_) start_lanes(call);
+  if (on.at == lane::phase::unknown && has_lane(call) && !failed_) start_lanes(call);
   if (on.at == lane::phase::starting) {
     on.waiting.push_back([this, &on, op, call, body] { route(on, op, call, body, nullptr); });
   } else {
@@ -159,8 +162,12 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
     all.queue = std::move(made.queue);
     log_lane(like, all);
   } else {
-    library_queue::made_pair made = co_await library_queue::make_pair(
-        group_.ranks(), like.peer, mine, introduction_tag, std::move(lost));
+    library_queue::made_pair made;
+    made.text = "the ranks may not use their vendor's library";
+    if (may_use_library_) {
+      made = co_await library_queue::make_pair(group_.ranks(), like.peer, mine, introduction_tag,
+                                               std::move(lost));
+    }
     if (made.sends) {
       const std::lock_guard lock(mutex_);
       set_lane(like, true, made.text).queue = std::move(made.sends);

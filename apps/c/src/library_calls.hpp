@@ -28,6 +28,13 @@ inline constexpr std::uint16_t own_tag = TANDEM_MAX_TAG + 1;
 
 error as_error(const std::exception_ptr& failure);
 
+/// What may be carried out in the order of streams. The same on all ranks of a group.
+enum class stream_order : std::uint8_t {
+  none,        ///< nothing: the data of some ranks are in host memory
+  messages,    ///< messages: a rank does not use its vendor's library
+  by_library,  ///< also what the library carries
+};
+
 /// A call of a vendor's library that an operation makes.
 struct library_call {
   static constexpr int all_ranks = -1;
@@ -52,8 +59,8 @@ struct library_call {
 /// @par Threads  Any, unless stated otherwise. Destroyed on the loop.
 class library_calls : public std::enable_shared_from_this<library_calls> {
  public:
-  /// `group` owns it.
-  explicit library_calls(group_of_ranks& group);
+  /// `group` owns it. @pre `order` is not `none`
+  library_calls(group_of_ranks& group, stream_order order);
 
   /// Starts an operation: queues its call, or gives `body` to the group. Collectives without a call
   /// come here, too: they start in the order of all.
@@ -119,7 +126,12 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   /// Queues calls, as one launch if there are several. With the locks of all groups.
   static void queue_all(std::span<const call_on_lane> calls);
 
+  bool has_lane(const library_call& what) const noexcept {
+    return what.make && (may_use_library_ || what.peer != library_call::all_ranks);
+  }
+
   group_of_ranks& group_;
+  const bool may_use_library_;
   asio::steady_timer look_timer_;
   asio::steady_timer fail_timer_;
   mutable std::mutex mutex_;
