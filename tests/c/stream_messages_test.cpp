@@ -232,6 +232,19 @@ TEST(StreamMessages, WithoutPeerCopiesByChannels) {
   EXPECT_EQ(jobs.gpus.gpus.calls("cuStreamWaitValue32"), 0U);
 }
 
+/// As by a graph of PyTorch's: in progress meanwhile, calls go on.
+TEST(StreamMessages, WhileAnotherThreadCaptures) {
+  device_jobs jobs({0, 1});
+  jobs.separate_islands();
+  jobs.run([&jobs](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    const device_stream captured(*me.gpu);
+    jobs.gpus.gpus.capture(static_cast<detail::cu::stream>(captured.get()), true);
+    for (int i = 0; i < 4; ++i) exchange(me, sent, received);
+    jobs.gpus.gpus.capture(static_cast<detail::cu::stream>(captured.get()), false);
+  });
+}
+
 TEST(StreamMessages, AnAbortLetsTheStreamsGo) {
   device_jobs jobs({0, 1});
   jobs.separate_islands();

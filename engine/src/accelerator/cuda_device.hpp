@@ -87,13 +87,16 @@ class cuda_device final : public accelerator {
   /// Makes this device current on the calling thread until the end of the scope.
   class scoped_device {
    public:
-    explicit scoped_device(cuda_device& of) : of_(of) { of.enter(); }
+    explicit scoped_device(cuda_device& of) : of_(of), may_call_(of.driver_.exchange_capture_mode) {
+      of.enter();
+    }
     ~scoped_device() { of_.leave(); }
     scoped_device(const scoped_device&) = delete;
     scoped_device& operator=(const scoped_device&) = delete;
 
    private:
     cuda_device& of_;
+    const relaxed_capture<detail::cu::capture_mode, detail::cu::result> may_call_;
   };
 
   /// For callers that must not throw: runs `what` with this device current; errors are ignored.

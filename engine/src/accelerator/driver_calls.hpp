@@ -14,6 +14,28 @@ struct call_failure {
   std::string_view advice;
 };
 
+/// While it lives, this thread's calls are allowed although another thread captures a graph. In the
+/// mode in which programs capture (PyTorch's too), such a call fails, and so does the capture: as
+/// the program does not know when its operations in progress call the driver, it could not capture.
+/// @tparam Mode  of the vendor; @param exchange  null: the driver has no such function
+template <class Mode, class Result>
+class relaxed_capture {
+ public:
+  using function = Result (*)(Mode* mode);
+  explicit relaxed_capture(function exchange) noexcept : exchange_(exchange) {
+    if (exchange_ != nullptr) exchange_(&other_);
+  }
+  ~relaxed_capture() {
+    if (exchange_ != nullptr) exchange_(&other_);
+  }
+  relaxed_capture(const relaxed_capture&) = delete;
+  relaxed_capture& operator=(const relaxed_capture&) = delete;
+
+ private:
+  const function exchange_;
+  Mode other_ = Mode::relaxed;
+};
+
 /// "cuMemAlloc(4096 bytes) on cuda:0 (NVIDIA H200): CUDA_ERROR_OUT_OF_MEMORY: out of memory".
 error call_error(const call_failure& failure, std::string_view on);
 

@@ -76,13 +76,15 @@ class hip_device final : public accelerator {
   /// Makes this device current on the calling thread until the end of the scope.
   class scoped_device {
    public:
-    explicit scoped_device(hip_device& of) : of_(of), previous_(of.make_current()) {}
+    explicit scoped_device(hip_device& of)
+        : of_(of), may_call_(of.driver_.exchange_capture_mode), previous_(of.make_current()) {}
     ~scoped_device() { of_.restore_current(previous_); }
     scoped_device(const scoped_device&) = delete;
     scoped_device& operator=(const scoped_device&) = delete;
 
    private:
     hip_device& of_;
+    const relaxed_capture<detail::amd::capture_mode, detail::amd::result> may_call_;
     const int previous_;
   };
 

@@ -75,7 +75,8 @@ class cuda_double {
   /// Pieces of work queued and not complete, of all streams or of this one.
   std::size_t queued() const;
   std::size_t queued(cu::stream on) const;
-  /// While on, work queued there is captured for a graph: it is never executed.
+  /// While on, work queued there is captured for a graph, in the global mode: it is never executed,
+  /// and no event can be queried by threads that have not relaxed their mode.
   void capture(cu::stream which, bool on);
 
   // Memory and kernels.

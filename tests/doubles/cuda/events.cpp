@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "doubles/cuda/world.hpp"
 
 namespace tandem::test::cuda {
@@ -66,6 +68,11 @@ cu::result query_event(cu::event which) {
     const auto found = in.events.find(which);
     if (found == in.events.end()) return gone(in, "cuEventQuery");
     const event& of = found->second;
+    const bool is_any_captured =
+        std::ranges::any_of(in.streams, [](const auto& each) { return each->capturing; });
+    if (is_any_captured && this_threads_capture_mode() == cu::capture_mode::global) {
+      return capture_unsupported;
+    }
     const cu::result broken = in.devices[static_cast<std::size_t>(of.device)].broken;
     if (broken != cu::success) return broken;
     return !of.last || of.last->done ? cu::success : cu::not_ready;

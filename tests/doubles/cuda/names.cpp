@@ -46,6 +46,7 @@ constexpr std::array functions{
     named{"synchronize_stream", "cuStreamSynchronize"},
     named{"wait_event", "cuStreamWaitEvent"},
     named{"is_capturing", "cuStreamIsCapturing"},
+    named{"exchange_capture_mode", "cuThreadExchangeStreamCaptureMode"},
     named{"wait_value", "cuStreamWaitValue32"},
     named{"write_value", "cuStreamWriteValue32"},
     named{"launch_host", "cuLaunchHostFunc"},

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "doubles/cuda/world.hpp"
 
 namespace tandem::test::cuda {
@@ -44,6 +46,11 @@ cu::result is_capturing(cu::stream which, int* into) {
   });
 }
 
+cu::result exchange_capture_mode(cu::capture_mode* mode) {
+  std::swap(*mode, this_threads_capture_mode());
+  return cu::success;
+}
+
 cu::result launch_host(cu::stream on, cu::host_function what, void* with) {
   return call_on_device("cuLaunchHostFunc", [&](world& in, world::lock&, device& at) {
     const std::shared_ptr<stream> found = in.stream_of(on, at);
@@ -62,6 +69,11 @@ cu::result launch_host(cu::stream on, cu::host_function what, void* with) {
 
 }  // namespace
 
+cu::capture_mode& this_threads_capture_mode() noexcept {
+  static constinit thread_local cu::capture_mode mode = cu::capture_mode::global;
+  return mode;
+}
+
 std::shared_ptr<stream> world::stream_of(cu::stream which, device& at) {
   if (which == nullptr || which == legacy_stream) return at.default_stream;
   for (const auto& each : streams) {
@@ -75,6 +87,7 @@ void fill_streams(detail::cuda& table) {
   table.destroy_stream = destroy_stream;
   table.synchronize_stream = synchronize_stream;
   table.is_capturing = is_capturing;
+  table.exchange_capture_mode = exchange_capture_mode;
   table.launch_host = launch_host;
 }
 

@@ -162,6 +162,9 @@ cu::result call_to_free(const char* name, Body body) {
   return at->broken != cu::success ? at->broken : done;
 }
 
+/// In which the calls of this thread are checked while a stream is captured.
+cu::capture_mode& this_threads_capture_mode() noexcept;
+
 /// True on a thread that executes a host function or a kernel.
 bool& inside_work() noexcept;
 

@@ -27,6 +27,14 @@ amd::result hipStreamIsCapturing(amd::stream which, int* into) {
   return on_device([=](const cuda& in) { return in.is_capturing(as(which), into); });
 }
 
+amd::result hipThreadExchangeStreamCaptureMode(amd::capture_mode* mode) {
+  auto as_cuda = static_cast<cu::capture_mode>(*mode);
+  const amd::result done =
+      on_device([&](const cuda& in) { return in.exchange_capture_mode(&as_cuda); });
+  *mode = static_cast<amd::capture_mode>(as_cuda);
+  return done;
+}
+
 /// Compares all 32 bits, like CUDA: it has no mask.
 amd::result hipStreamWaitValue32(amd::stream which, void* at, std::uint32_t value, unsigned flags,
                                  std::uint32_t mask) {

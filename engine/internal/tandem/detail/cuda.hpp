@@ -60,6 +60,8 @@ inline constexpr unsigned host_portable = 1, host_mapped = 2;  // of alloc and r
 inline constexpr unsigned stream_non_blocking = 1;
 inline constexpr unsigned event_disable_timing = 2;
 inline constexpr unsigned ipc_lazy_enable_peer_access = 1;
+/// Which calls the capture of a graph forbids: `relaxed`, none of this thread's.
+enum class capture_mode : int { global = 0, thread_local_only = 1, relaxed = 2 };
 inline constexpr unsigned wait_value_geq = 0;
 inline constexpr int source_order_of_stream = 1;  // CUmemcpySrcAccessOrder
 inline constexpr int dma_buf_descriptor = 1;      // CUmemRangeHandleType
@@ -113,6 +115,8 @@ struct cuda {
   cu::result (*synchronize_stream)(cu::stream which);
   cu::result (*wait_event)(cu::stream which, cu::event for_, unsigned flags);
   cu::result (*is_capturing)(cu::stream which, int* into);
+  /// Null in drivers before 10.1.
+  cu::result (*exchange_capture_mode)(cu::capture_mode* mode);
   cu::result (*wait_value)(cu::stream which, cu::address at, std::uint32_t value, unsigned flags);
   cu::result (*write_value)(cu::stream which, cu::address at, std::uint32_t value, unsigned flags);
   cu::result (*launch_host)(cu::stream on, cu::host_function what, void* with);

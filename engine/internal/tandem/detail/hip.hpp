@@ -52,6 +52,8 @@ inline constexpr unsigned host_portable = 1, host_mapped = 2;  // of hipHostMall
 inline constexpr unsigned host_coherent = 0x40000000;          // of hipHostMalloc
 inline constexpr unsigned stream_non_blocking = 1;
 inline constexpr unsigned event_disable_timing = 2, event_release_to_system = 0x80000000;
+/// As CUDA's.
+enum class capture_mode : int { global = 0, thread_local_only = 1, relaxed = 2 };
 inline constexpr unsigned wait_value_geq = 0;
 inline constexpr int copy_any = 4;  // hipMemcpyDefault
 inline constexpr int flush_to_current_device = 0, flush_scope_owner = 100;
@@ -122,6 +124,8 @@ struct hip {
   amd::result (*is_capturing)(amd::stream which, int* into);
   /// Waits until the masked word is at least `value`, compared as numbers, not as counters that
   /// wrap.
+  /// Null in run-times before 4.5.
+  amd::result (*exchange_capture_mode)(amd::capture_mode* mode);
   amd::result (*wait_value)(amd::stream which, void* at, std::uint32_t value, unsigned flags,
                             std::uint32_t mask);
   amd::result (*write_value)(amd::stream which, void* at, std::uint32_t value, unsigned flags);
