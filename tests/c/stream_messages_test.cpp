@@ -45,6 +45,34 @@ class filled_bytes {
   tandem::buffer memory_;
 };
 
+/// A stream that stands still until it is released.
+class standing_stream {
+ public:
+  explicit standing_stream(accelerator& of) : of_(of), word_(of, sizeof(std::uint32_t)), own_(of) {
+    hold(own_.get());
+  }
+  ~standing_stream() {
+    release();
+    of_.finish(own_.get());
+  }
+  standing_stream(const standing_stream&) = delete;
+  standing_stream& operator=(const standing_stream&) = delete;
+
+  /// Another stream, too, which has to be finished before this object ends.
+  void hold(accelerator::stream which) {
+    of_.await_value(which, of_.device_pointer(word_.data()), 1);
+  }
+  accelerator::stream get() const noexcept { return own_.get(); }
+  void release() noexcept {
+    std::atomic_ref(*reinterpret_cast<std::uint32_t*>(word_.data())).store(1);
+  }
+
+ private:
+  accelerator& of_;
+  pinned_buffer word_;
+  device_stream own_;
+};
+
 tandem_op* send(device_rank& me, const tandem_buffer& what, int to) {
   const tandem_call call = me.call();
   tandem_op* op = nullptr;
@@ -136,15 +164,16 @@ TEST(StreamMessages, MoreThanThereAreWords) {
   jobs.run([](device_rank& me) {
     filled_bytes sent(me, 64), received(me, 64);
     for (int i = 0; i < 3; ++i) exchange(me, sent, received);
-    device_watch watch(c::progress::of_process({}).executor(), *me.gpu);
-    stream_hold hold = watch.hold(me.stream.get());
+    standing_stream blocked(*me.gpu);
+    blocked.hold(me.stream.get());
     std::vector<tandem_op*> all;
     for (int i = 0; i < 150; ++i) {
       all.push_back(me.rank == 0 ? send(me, sent.buffer(), 1) : receive(me, received.buffer(), 0));
     }
     EXPECT_EQ(tandem_op_wait(all.front(), 20, &me.error), TANDEM_IN_PROGRESS);
-    hold.release();
+    blocked.release();
     for (tandem_op* const each : all) EXPECT_EQ(wait_and_release(me, each), TANDEM_OK);
+    me.gpu->finish(me.stream.get());
   });
 }
 
@@ -253,9 +282,7 @@ TEST(StreamMessages, AnAbortLetsTheStreamsGo) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 3; ++i) exchange(me, sent, received);
     if (me.rank == 1) {
-      device_watch watch(c::progress::of_process({}).executor(), *me.gpu);
-      const device_stream blocked(*me.gpu);
-      stream_hold hold = watch.hold(blocked.get());
+      standing_stream blocked(*me.gpu);
       // Both have called, but this rank's view is not ready.
       tandem_call call = me.call();
       call.stream = blocked.get();
@@ -265,7 +292,7 @@ TEST(StreamMessages, AnAbortLetsTheStreamsGo) {
       tandem_job_abort(me.job, "for a test");
       EXPECT_EQ(wait_and_release(me, in), TANDEM_ERR_PEER_LOST) << me.error.text;
       while (!is_over) std::this_thread::yield();
-      hold.release();  // behind which the receive is, and `stream` behind that
+      blocked.release();  // behind which the receive is, and `stream` behind that
       me.gpu->finish(me.stream.get());
       return;
     }
@@ -309,12 +336,11 @@ TEST(StreamMessages, APeerThatDoesNotCallIsATimeout) {
 TEST(StreamMessages, AStreamThatStandsStillIsATimeout) {
   device_jobs jobs({0, 1});
   jobs.separate_islands();
-  jobs.run([](device_rank& me) {
+  std::atomic<int> over{0};
+  jobs.run([&over](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 3; ++i) exchange(me, sent, received);
-    device_watch watch(c::progress::of_process({}).executor(), *me.gpu);
-    const device_stream blocked(*me.gpu);
-    stream_hold hold = watch.hold(blocked.get());
+    standing_stream blocked(*me.gpu);
     tandem_call call = me.call();
     call.timeout_ms = 300;
     if (me.rank == 1) call.stream = blocked.get();
@@ -325,9 +351,8 @@ TEST(StreamMessages, AStreamThatStandsStillIsATimeout) {
       EXPECT_EQ(tandem_recv(me.world, received.buffer(), 0, 0, &call, &op, &me.error), TANDEM_OK);
     }
     EXPECT_EQ(wait_and_release(me, op), TANDEM_ERR_TIMED_OUT) << me.error.text;
+    for (++over; over < 2;) std::this_thread::yield();
     me.gpu->finish(me.stream.get());
-    hold.release();
-    me.gpu->finish(blocked.get());
   });
 }
 

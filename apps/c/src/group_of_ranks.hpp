@@ -36,7 +36,7 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   const std::string& ranks_text() const noexcept { return ranks_text_; }
   /// Starts an operation, on the loop.
   void submit(std::shared_ptr<operation_state> op, operation_body body);
-  /// For operations on device memory; null: channels carry them.
+  /// For operations in the order of streams; null: channels carry all.
   library_calls* library() const noexcept { return library_.get(); }
 
   communicator& ranks() noexcept { return *ranks_; }
@@ -107,6 +107,9 @@ class group_of_ranks : public std::enable_shared_from_this<group_of_ranks> {
   std::map<int, own_messages> own_messages_;                           ///< by tag
   async_condition own_changed_;
 };
+
+/// The failure of a receive whose message is longer than its view.
+error too_long(std::size_t bytes, int from, mutable_view into);
 
 /// Receives the first message with that tag of any other rank; sets `bytes` and `source` of `op`.
 ///

@@ -67,7 +67,7 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
                           operation_body body, call_batch* together) {
   if (failed_) return op->finish(std::make_exception_ptr(*failed_));
   if (on.messages && call.make) {
-    return on.messages->start({std::move(op), std::move(call)});
+    return on.messages->start({.op = std::move(op), .call = std::move(call)});
   }
   if (!on.queue || !call.make || (call.is_possible && !call.is_possible(*on.queue))) {
     group_.loop().count_operations(-1);

@@ -38,11 +38,16 @@ void message_lane::start(entry what) {
     if (std::exchange(is_serving_, true)) return;
   }
   group_.loop().submit([self = shared_from_this(), group = group_.shared_from_this()] {
-    const auto running = std::make_shared<cancellable>();
-    self->serving_ = running;
-    running->start(self->group_.loop().executor(), self->serve(group),
-                   [self, running](std::exception_ptr) {});
+    self->run(self->serve(group));
   });
+}
+
+void message_lane::run(asio::awaitable<void> what) {
+  const auto running = std::make_shared<cancellable>();
+  std::erase_if(running_, [](const auto& each) { return each.expired(); });
+  running_.push_back(running);
+  running->start(group_.loop().executor(), std::move(what),
+                 [self = shared_from_this(), running](std::exception_ptr) {});
 }
 
 /// The next one; empty: the lane is idle.
@@ -57,7 +62,7 @@ std::optional<message_lane::entry> message_lane::take() {
   return next;
 }
 
-asio::awaitable<void> message_lane::serve(std::shared_ptr<group_of_ranks> /*keep*/) {
+asio::awaitable<void> message_lane::serve(group_ptr /*keep*/) {
   // The caller holds locks.
   co_await asio::post(group_.loop().executor(), asio::use_awaitable);
   while (std::optional<entry> next = take()) {
@@ -67,12 +72,7 @@ asio::awaitable<void> message_lane::serve(std::shared_ptr<group_of_ranks> /*keep
     } catch (...) {
       failure = std::current_exception();
     }
-    if (!failure) continue;
-    const bool is_first = !ended_by_;
-    const error why = is_first ? failure_of(*next, as_error(failure)) : *ended_by_;
-    next->op->finish(std::make_exception_ptr(why));
-    if (is_first) failed_(why);
-    fail(why);
+    if (failure) end_with(*next, failure);
   }
 }
 
@@ -83,21 +83,26 @@ asio::awaitable<void> message_lane::carry_out(entry what) {
     what.call.side->await(stream(), begin);
   }
   group_.ranks().set_timeout(what.op->timeout);
-  stream_messages::outcome became;
+  bool is_queued = false;
   if (is_send_) {
-    became = co_await by_->send(view);
+    is_queued = co_await by_->send(view);
   } else {
-    became = co_await by_->recv(view);
+    what.number = co_await by_->recv(view);
+    is_queued = what.number != 0;
   }
-  if (!became.is_queued) {
-    send_by_channels(what);
+  if (!is_queued) {
+    carry_out_by_channels(what);
     co_return;
   }
-  what.call.message.bytes = became.bytes;
+  if (!is_send_) {
+    what.op->expects_answer();
+    unanswered_.push_back(what);
+    if (!std::exchange(is_taking_answers_, true)) run(take_answers(group_.shared_from_this()));
+  }
   queued_(what, stream());
 }
 
-void message_lane::send_by_channels(const entry& what) {
+void message_lane::carry_out_by_channels(const entry& what) {
   const mutable_view view = what.call.message;
   const int peer = what.call.peer;
   group_.loop().count_operations(-1);
@@ -110,16 +115,48 @@ void message_lane::send_by_channels(const entry& what) {
   group_.submit(what.op, std::move(body));
 }
 
-void message_lane::fail(const error& why) {
-  std::deque<entry> ended;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!ended_by_) ended_by_ = why;
-    ended.swap(waiting_);
+asio::awaitable<void> message_lane::take_answers(group_ptr /*keep*/) {
+  while (!unanswered_.empty()) {
+    const entry next = unanswered_.front();
+    std::exception_ptr failure;
+    try {
+      co_await take_answer(next);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (failure) {
+      end_with(next, failure);
+      break;
+    }
+    unanswered_.pop_front();
   }
-  by_->abort(why);
-  for (const entry& each : ended) each.op->finish(std::make_exception_ptr(why));
-  if (const auto running = serving_.lock()) running->cancel();
+  is_taking_answers_ = false;
+}
+
+asio::awaitable<void> message_lane::take_answer(entry what) {
+  if (ended_by_) throw error(*ended_by_);
+  group_.ranks().set_timeout(what.op->timeout);
+  stream_messages::outcome became = co_await by_->answer();
+  const mutable_view into = what.call.message;
+  if (became.is_queued && became.bytes > into.bytes) {
+    by_->release(what.number);
+    what.op->finish(std::make_exception_ptr(too_long(became.bytes, what.call.peer, into)));
+    co_return;
+  }
+  if (!became.is_queued) {
+    if (what.op->beginning()) co_await what.call.side->reached(what.op->beginning());
+    became.bytes = co_await group_.ranks().recv(what.call.peer, into, own_tag);
+    by_->release(what.number);
+  }
+  what.op->was_answered(what.call.peer, became.bytes);
+}
+
+void message_lane::end_with(const entry& which, const std::exception_ptr& failure) {
+  const bool is_first = !ended_by_;
+  const error why = is_first ? failure_of(which, as_error(failure)) : *ended_by_;
+  which.op->finish(std::make_exception_ptr(why));
+  if (is_first) failed_(why);
+  fail(why);
 }
 
 /// What the caller reads, who knows of no other messages than its own.
@@ -134,6 +171,22 @@ error message_lane::failure_of(const entry& which, const error& why) const {
                                       is_send_ ? "receive" : "send"),
                 .advice = "look for a rank that is stopped or has not made the same calls, or give "
                           "operations more time"});
+}
+
+void message_lane::fail(const error& why) {
+  std::deque<entry> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended.swap(waiting_);
+  }
+  if (!ended_by_) ended_by_ = why;
+  by_->abort(why);
+  for (const auto* const list : {&ended, &unanswered_}) {
+    for (const entry& each : *list) each.op->finish(std::make_exception_ptr(why));
+  }
+  for (const auto& each : std::exchange(running_, {})) {
+    if (const auto running = each.lock()) running->cancel();
+  }
 }
 
 }  // namespace tandem::c

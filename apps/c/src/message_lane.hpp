@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <tandem/detail/cancellable.hpp>
 #include <tandem/error.hpp>
 #include <tandem/stream_messages.hpp>
+#include <vector>
 
 #include "library_calls.hpp"
 #include "operation.hpp"
@@ -24,6 +26,7 @@ class message_lane : public std::enable_shared_from_this<message_lane> {
   struct entry {
     std::shared_ptr<operation_state> op;
     library_call call;
+    std::uint32_t number = 0;  ///< of a receive that is queued
   };
   /// It is queued on that stream. On the loop.
   using queued_handler = std::function<void(const entry& which, accelerator::stream on)>;
@@ -39,11 +42,17 @@ class message_lane : public std::enable_shared_from_this<message_lane> {
   void fail(const error& why);
 
  private:
+  using group_ptr = std::shared_ptr<group_of_ranks>;
+
   accelerator::stream stream() const noexcept;
   std::optional<entry> take();
-  asio::awaitable<void> serve(std::shared_ptr<group_of_ranks> keep);
+  void run(asio::awaitable<void> what);
+  asio::awaitable<void> serve(group_ptr keep);
   asio::awaitable<void> carry_out(entry what);
-  void send_by_channels(const entry& what);
+  void carry_out_by_channels(const entry& what);
+  asio::awaitable<void> take_answers(group_ptr keep);
+  asio::awaitable<void> take_answer(entry what);
+  void end_with(const entry& which, const std::exception_ptr& failure);
   error failure_of(const entry& which, const error& why) const;
 
   group_of_ranks& group_;
@@ -54,8 +63,12 @@ class message_lane : public std::enable_shared_from_this<message_lane> {
   std::mutex mutex_;
   std::deque<entry> waiting_;
   bool is_serving_ = false;
+
+  // On the loop.
+  std::deque<entry> unanswered_;  ///< receives that are queued
+  bool is_taking_answers_ = false;
   std::optional<error> ended_by_;
-  std::weak_ptr<cancellable> serving_;
+  std::vector<std::weak_ptr<cancellable>> running_;
 };
 
 }  // namespace tandem::c

@@ -10,11 +10,9 @@
 #include "job_state.hpp"
 
 namespace tandem::c {
-namespace {
 
-void check_fits(std::size_t bytes, int from, mutable_view into) {
-  if (bytes <= into.bytes) return;
-  throw error(
+error too_long(std::size_t bytes, int from, mutable_view into) {
+  return error(
       make_error_code(errc::message_truncated),
       {.peer = from,
        .rail = {},
@@ -22,6 +20,12 @@ void check_fits(std::size_t bytes, int from, mutable_view into) {
        .bytes_total = static_cast<std::int64_t>(bytes),
        .detail = fmt::format("the message is longer than the buffer of {} bytes", into.bytes),
        .advice = "receive into a buffer of at least the message's length"});
+}
+
+namespace {
+
+void check_fits(std::size_t bytes, int from, mutable_view into) {
+  if (bytes > into.bytes) throw too_long(bytes, from, into);
 }
 
 void deliver(const group_of_ranks::message& text, int from, mutable_view into,

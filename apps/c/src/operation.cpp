@@ -28,6 +28,11 @@ bool operation_state::wait(progress::time_point limit) {
   }
   const progress::time_point begun = clock::now();
   while (!is_done() && !finish_if_reached()) {
+    if (!is_answered_.load(std::memory_order_acquire)) {
+      loop_.wait(is_answered_, limit);
+      if (!is_answered_) return is_done();
+      continue;
+    }
     const progress::time_point now = clock::now();
     if (now >= limit) return false;
     if (now - begun > poll_time) std::this_thread::sleep_for(poll_interval);
@@ -64,14 +69,30 @@ void operation_state::wait_on(accelerator::stream stream) {
   {
     const std::lock_guard lock(mutex_);
     if (is_done()) return note_known();
-    if (end_) return side_->await(stream, end_);
+    if (end_ && may_go_on()) return side_->await(stream, end_);
     if (side_ && side_->can_hold() && (!known_ || known_->contains(kind_of_call_))) {
       holds_.push_back(side_->hold(stream));
       return;
     }
   }
-  wait(progress::time_point::max());
-  note_known();
+  bool is_queued = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_queued = end_ != nullptr;
+  }
+  if (!is_queued) {
+    wait(progress::time_point::max());
+    return note_known();
+  }
+  loop_.wait(is_answered_, progress::time_point::max());
+  const std::lock_guard lock(mutex_);
+  if (!is_done()) side_->await(stream, end_);
+}
+
+/// A program that goes on may copy pageable memory behind the wait, or load a kernel, for which the
+/// driver keeps a lock until the peer has sent: then this processor must not be needed for that.
+bool operation_state::may_go_on() const noexcept {
+  return is_answered_.load(std::memory_order_acquire) || !loop_.needs_processor();
 }
 
 void operation_state::note_known() {
@@ -82,11 +103,27 @@ void operation_state::was_queued(std::shared_ptr<device_side> side, device_side:
   bool has_callback = false;
   {
     const std::lock_guard lock(mutex_);
+    if (is_done()) return;
     side_ = std::move(side);
     end_ = std::move(end);
+    loop_.count_queued(+1);
     has_callback = callback_ != nullptr;
   }
   note_routed();
+  if (has_callback) finish_when_reached();
+}
+
+void operation_state::was_answered(int from, std::size_t length) {
+  if (is_done()) return;
+  bool has_callback = false;
+  {
+    const std::lock_guard lock(mutex_);
+    source = from;
+    bytes = length;
+    is_answered_.store(true, std::memory_order_release);
+    has_callback = callback_ != nullptr;
+  }
+  loop_.notify();
   if (has_callback) finish_when_reached();
 }
 
@@ -100,7 +137,7 @@ bool operation_state::finish_if_reached() {
   std::exception_ptr failure;
   try {
     const std::lock_guard lock(mutex_);
-    is_reached = end_ && side_ && side_->has_passed(end_);
+    is_reached = end_ && side_ && is_answered_ && side_->has_passed(end_);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -116,7 +153,7 @@ void operation_state::finish_when_reached() {
       const std::lock_guard lock(self->mutex_);
       side = self->side_;
     }
-    if (!side) return;  // complete
+    if (!side || !self->is_answered_) return;  // complete, or called again then
     asio::co_spawn(self->loop_.executor(), side->reached(self->end_),
                    [self, side](std::exception_ptr failure) { self->finish(failure); });
   });
@@ -163,6 +200,8 @@ void operation_state::finish(std::exception_ptr failure) {
   {
     const std::lock_guard lock(mutex_);
     is_done_.store(true, std::memory_order_release);
+    is_answered_.store(true, std::memory_order_release);
+    if (end_) loop_.count_queued(-1);
     callback = std::move(callback_);
     holds_.clear();
     side_.reset();  // on the loop or before the job ends, which owns it

@@ -111,6 +111,10 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void was_submitted() { note_routed(); }
   /// Its calls have been queued, and are complete at `end`.
   void was_queued(std::shared_ptr<device_side> side, device_side::point end);
+  /// Before it is queued: it is complete only when the peer has answered, too.
+  void expects_answer() noexcept { is_answered_ = false; }
+  /// On the loop. @param length  of the message that is received
+  void was_answered(int from, std::size_t length);
   /// Whether its calls are complete; finishes it if they are.
   bool finish_if_reached();
 
@@ -129,6 +133,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void finish_when_reached();
   void note_routed();
   void note_known();
+  bool may_go_on() const noexcept;
 
   progress& loop_;
   communicator* ranks_ = nullptr;
@@ -138,6 +143,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   std::atomic<bool> is_claimed_{false};  ///< by the thread that completes it
   std::atomic<bool> is_done_{false};
   std::atomic<bool> is_routed_{true};  ///< its calls were queued, or never will be
+  std::atomic<bool> is_answered_{true};
   std::atomic<bool> is_in_batch_{false};
   std::mutex mutex_;
   std::function<void()> callback_;

@@ -75,6 +75,9 @@ class progress {
 
   /// Operations in progress: +1, -1.
   void count_operations(int change) noexcept { operations_ += change; }
+  /// Of those, the ones that are queued on streams: they need no processor any more.
+  void count_queued(int change) noexcept { queued_ += change; }
+  bool needs_processor() const noexcept { return operations_.load() > queued_.load(); }
   /// Calls `what` on a thread of its own, in order.
   void notify_user(std::function<void()> what);
 
@@ -113,6 +116,7 @@ class progress {
   int callers_wanting_ = 0;  ///< of those, the ones that wait to take the loop
   std::uint64_t turns_ = 0;  ///< of callers
   std::atomic<int> operations_{0};
+  std::atomic<int> queued_{0};
   std::atomic<int> posted_{0};  ///< by `submit`, and not run yet
   const std::atomic<bool> never_{false};
   std::thread progress_thread_;

@@ -83,7 +83,7 @@ bool comm_rank::join() {
     job_ = make_job();
     ranks_ = tandem_job_world(job_.get())->state;
     // All ranks, or none: each has reported to the others whether it uses its vendor's library.
-    if (ranks_->library() != nullptr) make_queue();
+    if (ranks_->library() != nullptr && ranks_->library()->may_use_library()) make_queue();
     if (how_.size > 1) make_next_ids();
     state_ = success;
     if (!queue_ && how_.size > 1) watch_job();

@@ -3,6 +3,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,20 +20,19 @@ class stream_lane;
 }  // namespace detail
 
 /// Messages between the GPUs of this rank and of one other on the same host, which copy engines
-/// carry out in the order of streams: once both ranks have called, their processors take no part.
+/// carry out in the order of streams, while no processor takes part.
 ///
-/// The receiver tells the sender where its view is. Both then queue their parts, each on a stream
-/// of its own: the receiver's tells when the view may be written and waits until it was, the
-/// sender's waits for the one, copies, and tells the other. They tell each other by words of memory
-/// that both processes map and streams wait for (`accelerator::await_value`).
+/// A receive tells the sender where its view is, and queues its part on a stream of its own, as the
+/// send does when it knows: the receiver's stream tells when the view may be written and waits
+/// until it was, the sender's waits for the one, copies, and tells the other. They tell each other
+/// by words of memory that both processes map and streams wait for (`accelerator::await_value`).
 ///
 /// The k-th send of a rank matches the k-th receive of the other. Sends are made one at a time, and
 /// so are receives. Before the call, `sends()` or `receives()` waits for an event of the caller's
 /// stream; after it, that waits for one which is recorded behind the call.
 ///
-/// @par Cost  Two messages of 64 bytes and some us of both processors for each, which are hidden
-///   while streams are busy. On two H200, queued ahead, 12 to 15 us from 8 bytes to 1 MiB both
-///   ways, 700 us for 256 MiB (`stream_messages-2026-11-28T1333Z.txt`).
+/// @par Cost  Two messages of up to 64 bytes for each, and some us of both processors, which are
+///   hidden while streams are busy.
 /// @par Errors  as of messages; `device_failed`; the reason of `abort`. After an error nothing more
 ///   can be sent or received.
 /// @par Failure  When the job fails, or 1 s after the peer has left, the handler is called, once,
@@ -70,21 +70,33 @@ class stream_messages {
   accelerator::stream sends() const noexcept;
   accelerator::stream receives() const noexcept;
 
-  /// What became of a call.
+  /// Whether it is queued, when the other rank has made its receive; false: both ranks make it as
+  /// an ordinary message. It is queued where both views are on the ranks' devices and in
+  /// allocations that the other rank has mapped, which begins with the first call that uses them.
+  asio::awaitable<bool> send(const_view message);
+  /// Queues it at once, and returns its number, which is not 0; then `answer` follows. 0: both
+  /// ranks make it as an ordinary message.
+  asio::awaitable<std::uint32_t> recv(mutable_view into);
+
+  /// What became of a receive that was queued.
   struct outcome {
-    bool is_queued = false;  ///< false, at both ends: make it as an ordinary message
-    std::size_t bytes = 0;   ///< of the message, if it is queued
+    /// False: the message has to be received as an ordinary one into the same view, when the
+    /// caller's stream has reached the receive; then `release` lets `receives()` go on.
+    bool is_queued = false;
+    std::size_t bytes = 0;  ///< of the message; more than the view's: it was dropped
   };
-  /// Queued when both ranks have made the call, and both views are on their devices, not empty, and
-  /// in allocations that the other has mapped, which begins with the first call that uses them.
-  asio::awaitable<outcome> send(const_view message);
-  asio::awaitable<outcome> recv(mutable_view into);
+  /// Waits until the other rank has made the send that matches the next receive which was queued.
+  asio::awaitable<outcome> answer();
+  /// @param number  of a receive
+  void release(std::uint32_t number) noexcept;
 
   /// Lets all streams go on; later calls throw `why`.
   void abort(const error& why) noexcept;
 
  private:
   stream_messages(communicator& over, int peer, accelerator& of);
+  asio::awaitable<void> wait_for_room(detail::stream_lane& in);
+  void throw_if_aborted() const;
 
   const std::shared_ptr<detail::group> over_;
   const int peer_;

@@ -56,8 +56,8 @@ stream_lane::~stream_lane() {
   log(log_level::warning, "streams",
       of_.text() + ": a stream of messages is still busy a second after their end");
   keep_for_ever(std::shared_ptr<stream_words>(std::move(words_)));
-  for (auto& each : in_flight_) {
-    if (each) keep_for_ever(std::shared_ptr<const mapped_memory>(std::move(each)));
+  for (queued_message& each : in_flight_) {
+    if (each.into) keep_for_ever(std::shared_ptr<const mapped_memory>(std::move(each.into)));
   }
 }
 
@@ -70,7 +70,7 @@ bool stream_lane::becomes_idle() noexcept {
     end = of_.make_event();
     of_.record(end, stream());
     for (;;) {
-      release();
+      release_all();
       is_reached = of_.is_complete(end);
       if (is_reached || std::chrono::steady_clock::now() >= limit) break;
       std::this_thread::sleep_for(end_interval);
@@ -82,43 +82,35 @@ bool stream_lane::becomes_idle() noexcept {
   return is_reached;
 }
 
-void stream_lane::note_done() noexcept {
-  while (!in_flight_.empty() &&
-         words_->is_done(last_ + 1 - static_cast<std::uint32_t>(in_flight_.size()))) {
-    in_flight_.pop_front();
-  }
-}
-
 bool stream_lane::has_room() noexcept {
-  note_done();
+  while (!in_flight_.empty() && words_->is_done(in_flight_.front().number)) in_flight_.pop_front();
   return in_flight_.size() < stream_words::slots;
 }
 
-void stream_lane::queue_send(const const_view& from, std::unique_ptr<const mapped_memory> into) {
-  const std::uint32_t number = last_ + 1;
-  of_.await_value(stream(), words_->for_streams(words_->ready(number)), number);
-  last_ = number;
-  const mutable_view target = into->view();
-  in_flight_.push_back(std::move(into));
-  of_.copy(target.data, from.data, from.bytes, stream());
-  of_.write_value(stream(), words_->for_streams(words_->done(number)), number);
-}
-
 void stream_lane::queue_receive() {
-  const std::uint32_t number = last_ + 1;
+  const std::uint32_t number = next_number();
   of_.write_value(stream(), words_->for_streams(words_->ready(number)), number);
   last_ = number;
-  in_flight_.push_back(nullptr);
+  in_flight_.push_back({number, nullptr});
   of_.await_value(stream(), words_->for_streams(words_->done(number)), number);
 }
 
-/// The last number of each slot: a stream that is late writes a lower one into it at most.
-void stream_lane::release() noexcept {
-  for (std::uint32_t i = 0; i < stream_words::slots && i < last_; ++i) {
-    const std::uint32_t number = last_ - i;
-    std::uint32_t& word = is_send_ ? words_->ready(number) : words_->done(number);
-    std::atomic_ref(word).store(number, std::memory_order_release);
-  }
+void stream_lane::queue_send(std::uint32_t number, const const_view& from,
+                             std::unique_ptr<const mapped_memory> into) {
+  of_.await_value(stream(), words_->for_streams(words_->ready(number)), number);
+  void* const target = into ? into->view().data : nullptr;
+  in_flight_.push_back({number, std::move(into)});
+  if (target != nullptr) of_.copy(target, from.data, from.bytes, stream());
+  of_.write_value(stream(), words_->for_streams(words_->done(number)), number);
+}
+
+void stream_lane::release(std::uint32_t number) noexcept {
+  std::uint32_t& word = is_send_ ? words_->ready(number) : words_->done(number);
+  std::atomic_ref(word).store(number, std::memory_order_release);
+}
+
+void stream_lane::release_all() noexcept {
+  for (const queued_message& each : in_flight_) release(each.number);
 }
 
 }  // namespace tandem::detail

@@ -58,24 +58,32 @@ class stream_lane {
   accelerator::stream stream() const noexcept { return stream_.get(); }
   /// Whether a message can be queued: fewer than all slots are in use.
   bool has_room() noexcept;
-  /// Queues the sender's part. @pre has_room
-  void queue_send(const const_view& from, std::unique_ptr<const mapped_memory> into);
+  /// The number of the next receive: never 0.
+  std::uint32_t next_number() const noexcept { return last_ + 1 == 0 ? 1 : last_ + 1; }
   /// Queues the receiver's part. @pre has_room
   void queue_receive();
-  /// Lets the stream go on, and does so again if it is called again.
-  void release() noexcept;
+  /// Queues the sender's part of a receive. @param from  may be empty; then `into` is null.
+  /// @pre has_room
+  void queue_send(std::uint32_t number, const const_view& from,
+                  std::unique_ptr<const mapped_memory> into);
+  /// Lets the stream go on behind a receive. @pre no copy writes into its view
+  void release(std::uint32_t number) noexcept;
+  /// Lets the stream go on behind all, and does so again if it is called again.
+  void release_all() noexcept;
 
  private:
   bool becomes_idle() noexcept;
-  void note_done() noexcept;
 
   accelerator& of_;
   const bool is_send_;
   std::unique_ptr<stream_words> words_;
   device_stream stream_;
-  std::uint32_t last_ = 0;  ///< number of the last message that was queued
-  /// What the copies that are queued write into; null for receives.
-  std::deque<std::unique_ptr<const mapped_memory>> in_flight_;
+  std::uint32_t last_ = 0;  ///< number of the last receive that was queued
+  struct queued_message {
+    std::uint32_t number;
+    std::unique_ptr<const mapped_memory> into;  ///< what the copy writes into; null for receives
+  };
+  std::deque<queued_message> in_flight_;
 };
 
 }  // namespace tandem::detail

@@ -28,12 +28,13 @@ struct beginning {
 
 /// Of a receive, to the sender.
 struct posted_view {
-  memory_location where{};  ///< zero: receive an ordinary message
+  memory_location where{};  ///< zero: an ordinary message
   std::uint64_t bytes = 0;
+  std::uint64_t number = 0;
 };
 
-/// Of a send, to the receiver.
-struct answer {
+/// Of a send, to a receive that is queued.
+struct answer_to_view {
   std::uint64_t bytes = 0;
   std::uint64_t is_queued = 0;
 };
@@ -134,45 +135,68 @@ accelerator::stream stream_messages::receives() const noexcept {
   return receives_->stream();
 }
 
-asio::awaitable<stream_messages::outcome> stream_messages::send(const_view message) {
+asio::awaitable<void> stream_messages::wait_for_room(detail::stream_lane& in) {
+  while (!aborted_ && !in.has_room()) {
+    asio::steady_timer later(over_->executor(), slot_interval);
+    co_await later.async_wait(asio::use_awaitable);
+  }
+  throw_if_aborted();
+}
+
+asio::awaitable<bool> stream_messages::send(const_view message) {
   const auto theirs = co_await take<posted_view>(over_, peer_, tag::posted_view);
+  throw_if_aborted();
+  if (theirs.where == memory_location{}) co_return false;
   const bool is_here = message.kind == device_.kind() && message.device == device_.device();
+  answer_to_view mine{.bytes = message.bytes};
   std::unique_ptr<const mapped_memory> into;
   if (is_here && message.bytes > 0 && message.bytes <= theirs.bytes) {
     into = channel_to(*over_, peer_)->map_memory(theirs.where, message.bytes, device_);
   }
-  const answer mine{message.bytes, into ? std::uint64_t{1} : std::uint64_t{0}};
-  while (into && !aborted_ && !sends_->has_room()) {
-    asio::steady_timer later(over_->executor(), slot_interval);
-    co_await later.async_wait(asio::use_awaitable);
+  // One that does not fit is dropped: its receive fails.
+  const bool is_written = into || message.bytes == 0;
+  if (is_written) {
+    co_await wait_for_room(*sends_);
+    const auto number = static_cast<std::uint32_t>(theirs.number);
+    sends_->queue_send(number, message, std::move(into));
   }
-  if (aborted_) throw error(*aborted_);
-  if (into) sends_->queue_send(message, std::move(into));
+  mine.is_queued = is_written || message.bytes > theirs.bytes ? 1 : 0;
   co_await post(over_, peer_, mine, tag::answer);
-  co_return outcome{mine.is_queued != 0, message.bytes};
+  co_return mine.is_queued != 0;
 }
 
-asio::awaitable<stream_messages::outcome> stream_messages::recv(mutable_view into) {
-  posted_view mine{.bytes = into.bytes};
+asio::awaitable<std::uint32_t> stream_messages::recv(mutable_view into) {
+  posted_view mine{.bytes = into.bytes, .number = receives_->next_number()};
   const bool is_here = into.kind == device_.kind() && into.device == device_.device();
-  if (is_here && into.bytes > 0 && receives_->has_room()) {
+  if (is_here && into.bytes > 0) {
+    co_await wait_for_room(*receives_);
     mine.where = channel_to(*over_, peer_)->locate_memory(into);
   }
   co_await post(over_, peer_, mine, tag::posted_view);
-  const auto theirs = co_await take<answer>(over_, peer_, tag::answer);
-  if (aborted_) throw error(*aborted_);
-  if (theirs.is_queued == 0) co_return outcome{};
-  if (mine.where == memory_location{} || theirs.bytes > into.bytes) {
-    throw violation(over_->member(peer_), "an answer to another receive");
-  }
+  throw_if_aborted();
+  if (mine.where == memory_location{}) co_return 0;
   receives_->queue_receive();
-  co_return outcome{true, static_cast<std::size_t>(theirs.bytes)};
+  co_return static_cast<std::uint32_t>(mine.number);
+}
+
+asio::awaitable<stream_messages::outcome> stream_messages::answer() {
+  const auto theirs = co_await take<answer_to_view>(over_, peer_, tag::answer);
+  throw_if_aborted();
+  co_return outcome{theirs.is_queued != 0, static_cast<std::size_t>(theirs.bytes)};
+}
+
+void stream_messages::release(std::uint32_t number) noexcept {
+  receives_->release(number);
+}
+
+void stream_messages::throw_if_aborted() const {
+  if (aborted_) throw error(*aborted_);
 }
 
 void stream_messages::abort(const error& why) noexcept {
   if (!aborted_) aborted_ = std::make_shared<const error>(why);
-  sends_->release();
-  receives_->release();
+  sends_->release_all();
+  receives_->release_all();
 }
 
 }  // namespace tandem
