@@ -60,6 +60,7 @@ tandem_test(device_collective_tests OPTIMISED
     collectives/device_pipeline_test.cpp
     collectives/device_test.cpp
     collectives/device_window_test.cpp
+    collectives/stream_messages_test.cpp
     collectives/plan/device_plan_test.cpp
     collectives/slow.cpp
     support/device_kernels.cpp

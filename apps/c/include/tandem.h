@@ -294,7 +294,10 @@ tandem_status tandem_all_to_all(tandem_comm* comm, tandem_buffer from, const siz
                                 tandem_error* error);
 
 #define TANDEM_MAX_TAG 65534
-/* tag: 0 to TANDEM_MAX_TAG. The k-th send to a rank with a tag matches its k-th receive from here with it. */
+/*
+ * tag: 0 to TANDEM_MAX_TAG. The k-th send to a rank with a tag matches its k-th receive from here with it; in a group
+ * whose ranks all have GPUs, messages of device memory and of host memory are counted apart, with tag 0.
+ */
 tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, int32_t tag,
                           const tandem_call* call, tandem_op** op, tandem_error* error);
 #define TANDEM_ANY_SOURCE (-1)
@@ -314,7 +317,9 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
  * the stream go on: tandem_op_test reports it.
  *
  * The caller does not wait for operations that NCCL or RCCL carries out, except for the first
- * collective of a communicator and the first message between two ranks, which initialise it. For all
+ * collective of a communicator and the first message between two ranks, which initialise it. For
+ * messages that copy engines carry out between other GPUs of a host, it waits until the peer has
+ * called: at once for a receive, if no other operation needs this processor. For all
  * others it does, unless the setting stream-waits is 1: a driver that loads a kernel on its first
  * use, or frees memory, waits for all streams, and Tandem needs the driver to let them go on. With
  * that setting it waits for the first of a kind: of a function, type, peer and power of two of bytes.

@@ -68,7 +68,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   void start(std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);
 
-  /// Whether no rank has been told not to use its vendor's library.
+  /// Whether every rank may use its vendor's library.
   bool may_use_library() const noexcept { return may_use_library_; }
   /// "NCCL 2.28.9", or why not; empty before the first collective.
   std::string text() const;

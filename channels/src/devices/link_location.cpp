@@ -1,5 +1,7 @@
 // Memory that the peer's copies access without messages of this link, and the peer's for copies
 // here.
+#include <limits>
+
 #include "devices/link.hpp"
 
 namespace tandem::devices {
@@ -43,7 +45,8 @@ memory_location link::locate_memory(const const_view& memory) {
 
 std::unique_ptr<const mapped_memory> link::map_memory(const memory_location& at, std::size_t bytes,
                                                       accelerator& by) {
-  if (!imports_ || is_over() || at == memory_location{}) return nullptr;
+  if (!imports_ || is_over() || at[0] < id_offset) return nullptr;
+  if (at[0] - id_offset > std::numeric_limits<std::uint32_t>::max()) return nullptr;
   std::string why;
   try {
     const shared_location where{static_cast<std::uint32_t>(at[0] - id_offset), at[1]};

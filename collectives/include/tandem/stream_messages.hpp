@@ -51,6 +51,7 @@ class stream_messages {
   /// Its length, at least.
   static constexpr std::size_t words_bytes = 4096;
 
+  /// What `make` has made.
   struct made {
     std::unique_ptr<stream_messages> messages;  ///< null on both ranks if it is not possible
     std::string why_not;
