@@ -356,6 +356,24 @@ TEST(StreamMessages, AStreamThatStandsStillIsATimeout) {
   });
 }
 
+/// A job that ends does not wait for it.
+TEST(StreamMessages, AReceiveThatNobodySends) {
+  device_jobs jobs({0, 1});
+  jobs.separate_islands();
+  const auto begun = std::chrono::steady_clock::now();
+  std::atomic<int> waiting{0};
+  jobs.run([&waiting](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 3; ++i) exchange(me, sent, received);
+    tandem_op* const never = receive(me, received.buffer(), 1 - me.rank);
+    EXPECT_EQ(tandem_op_wait(never, 50, &me.error), TANDEM_IN_PROGRESS);
+    for (++waiting; waiting < 2;) std::this_thread::yield();
+    tandem_job_destroy(std::exchange(me.job, nullptr));
+    EXPECT_EQ(wait_and_release(me, never), TANDEM_ERR_CANCELLED) << me.error.text;
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+}
+
 TEST(StreamMessages, ADestroyedCommunicatorEndsThem) {
   device_jobs jobs({0, 1});
   jobs.separate_islands();

@@ -183,8 +183,14 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
 
 asio::awaitable<void> library_calls::make_message_lanes(const library_call& like,
                                                         std::string why_no_library) {
-  const auto words = std::make_shared<shm::shared_buffer>(stream_messages::words_bytes);
-  stream_messages::shared_words shared{words->view(), words};
+  stream_messages::shared_words shared;
+  try {
+    const auto words = std::make_shared<shm::shared_buffer>(stream_messages::words_bytes);
+    shared = {words->view(), words};
+  } catch (const error& why) {
+    log(log_level::warning, "groups",
+        fmt::format("messages with rank {} by channels: {}", like.peer, why.what()));
+  }
   stream_messages::failure_handler lost = when_lost();
   stream_messages::made made = co_await stream_messages::make(
       group_.ranks(), like.peer, like.side->on(), std::move(shared), std::move(lost));
@@ -349,14 +355,16 @@ void library_calls::finish_queued() {
     const std::lock_guard lock(queued_mutex_);
     all.assign(queued_.begin(), queued_.end());
   }
-  for (const queued_operation& each : all) each.op->wait(each.deadline);
+  for (const queued_operation& each : all) {
+    if (each.op->is_answered()) each.op->wait(each.deadline);
+  }
 }
 
-void call_batch::add(std::shared_ptr<operation_state> op, start_function start) {
+void call_batch::add(std::shared_ptr<operation_state> op, bool is_receive, start_function start) {
   op->may_be_queued();
   op->loop().count_operations(+1);
   op->set_in_batch(true);
-  entries_.push_back({std::move(op), std::move(start)});
+  entries_.push_back({std::move(op), std::move(start), is_receive});
 }
 
 call_batch::~call_batch() {
@@ -366,7 +374,9 @@ call_batch::~call_batch() {
 }
 
 void call_batch::launch() {
-  for (const entry& each : std::exchange(entries_, {})) {
+  std::vector<entry> entries = std::exchange(entries_, {});
+  std::ranges::stable_partition(entries, [](const entry& each) { return each.is_receive; });
+  for (const entry& each : entries) {
     each.op->loop().count_operations(-1);
     each.op->set_in_batch(false);
     each.start(*this);

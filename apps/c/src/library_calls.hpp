@@ -72,7 +72,8 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   bool may_use_library() const noexcept { return may_use_library_; }
   /// "NCCL 2.28.9", or why not; empty before the first collective.
   std::string text() const;
-  /// Waits until what is queued is complete, at most until its time limits. Not on the loop.
+  /// Waits until what is queued is complete, at most until its time limits; not for receives whose
+  /// peer has not called. Not on the loop.
   void finish_queued();
   /// Ends what is queued. Later operations fail, too. On the loop.
   void fail(const error& why) { try_fail(why, 0); }
@@ -157,8 +158,9 @@ class call_batch {
   call_batch(const call_batch&) = delete;
   call_batch& operator=(const call_batch&) = delete;
 
-  void add(std::shared_ptr<operation_state> op, start_function start);
-  /// Starts the operations in the order in which they were added; it is empty then.
+  void add(std::shared_ptr<operation_state> op, bool is_receive, start_function start);
+  /// Starts the receives, for which other ranks wait, and then the others, in the order in which
+  /// they were added; it is empty then.
   void launch();
 
  private:
@@ -166,6 +168,7 @@ class call_batch {
   struct entry {
     std::shared_ptr<operation_state> op;
     start_function start;
+    bool is_receive;
   };
 
   std::vector<entry> entries_;

@@ -28,9 +28,9 @@ bool operation_state::wait(progress::time_point limit) {
   }
   const progress::time_point begun = clock::now();
   while (!is_done() && !finish_if_reached()) {
-    if (!is_answered_.load(std::memory_order_acquire)) {
+    if (!is_answered()) {
       loop_.wait(is_answered_, limit);
-      if (!is_answered_) return is_done();
+      if (!is_answered()) return is_done();
       continue;
     }
     const progress::time_point now = clock::now();
@@ -92,7 +92,7 @@ void operation_state::wait_on(accelerator::stream stream) {
 /// A program that goes on may copy pageable memory behind the wait, or load a kernel, for which the
 /// driver keeps a lock until the peer has sent: then this processor must not be needed for that.
 bool operation_state::may_go_on() const noexcept {
-  return is_answered_.load(std::memory_order_acquire) || !loop_.needs_processor();
+  return is_answered() || !loop_.needs_processor();
 }
 
 void operation_state::note_known() {
@@ -137,7 +137,7 @@ bool operation_state::finish_if_reached() {
   std::exception_ptr failure;
   try {
     const std::lock_guard lock(mutex_);
-    is_reached = end_ && side_ && is_answered_ && side_->has_passed(end_);
+    is_reached = end_ && side_ && is_answered() && side_->has_passed(end_);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -153,7 +153,7 @@ void operation_state::finish_when_reached() {
       const std::lock_guard lock(self->mutex_);
       side = self->side_;
     }
-    if (!side || !self->is_answered_) return;  // complete, or called again then
+    if (!side || !self->is_answered()) return;  // complete, or called again then
     asio::co_spawn(self->loop_.executor(), side->reached(self->end_),
                    [self, side](std::exception_ptr failure) { self->finish(failure); });
   });

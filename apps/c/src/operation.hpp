@@ -113,6 +113,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void was_queued(std::shared_ptr<device_side> side, device_side::point end);
   /// Before it is queued: it is complete only when the peer has answered, too.
   void expects_answer() noexcept { is_answered_ = false; }
+  bool is_answered() const noexcept { return is_answered_.load(std::memory_order_acquire); }
   /// On the loop. @param length  of the message that is received
   void was_answered(int from, std::size_t length);
   /// Whether its calls are complete; finishes it if they are.

@@ -105,9 +105,10 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       }
     }
     if (tandem_batch* const together = batch_of(call)) {
-      together->operations.add(made->state, [among, op = made->state, what](call_batch& with) {
-        start_now(among, op, what, &with);
-      });
+      const bool is_receive = order == ordering::point_to_point && !what.by_library.is_send;
+      together->operations.add(
+          made->state, is_receive,
+          [among, op = made->state, what](call_batch& with) { start_now(among, op, what, &with); });
     } else {
       start_now(among, made->state, std::move(what), nullptr);
     }
@@ -144,7 +145,7 @@ int checked_tag(const char* name, std::int32_t tag) {
 library_call message_call(const group_of_ranks& among, int peer, int tag, bool is_send,
                           mutable_view message, std::function<void(tandem::library_queue&)> make) {
   const bool is_other = peer >= 0 && peer < among.size() && peer != among.rank();
-  if (tag != 0 || !is_other) return {.peer = peer};
+  if (tag != 0 || !is_other) return {.peer = peer, .is_send = is_send};
   return {.peer = peer, .is_send = is_send, .message = message, .make = std::move(make)};
 }
 

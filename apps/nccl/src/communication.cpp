@@ -306,6 +306,12 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
         copy_on(by, to, from, all_bytes, on);
       };
     }
+    if (by.is_one_island() && by.library().all_to_all != nullptr) {
+      call.by_library = [=, own = by.library().all_to_all](const nccl& library, nc::comm native) {
+        require_ok(own(source, into, count, type, native, on), library, native, name);
+      };
+      return;
+    }
     messages all{by, call, type};
     for (int peer = 0; peer < by.size(); ++peer) {
       const std::size_t at = static_cast<std::size_t>(peer) * block_bytes;
