@@ -282,8 +282,10 @@ TEST(LibraryCalls, CompletionIsReported) {
 
 TEST(LibraryCalls, ALostRankEndsWhatIsQueued) {
   device_jobs jobs({0, 1, 2});
-  jobs.run([](device_rank& me) {
+  std::atomic<int> reduced{0};
+  jobs.run([&reduced](device_rank& me) {
     EXPECT_EQ(all_reduced(me, sum, 1), filled(5, 3));
+    for (++reduced; reduced < 3;) std::this_thread::yield();
     if (me.rank == 1) return tandem_job_abort(me.job, "for a test");
     device_numbers data(me, filled(5, 1));
     const tandem_call call = me.call();

@@ -369,7 +369,8 @@ TEST(StreamMessages, AReceiveThatNobodySends) {
     EXPECT_EQ(tandem_op_wait(never, 50, &me.error), TANDEM_IN_PROGRESS);
     for (++waiting; waiting < 2;) std::this_thread::yield();
     tandem_job_destroy(std::exchange(me.job, nullptr));
-    EXPECT_EQ(wait_and_release(me, never), TANDEM_ERR_CANCELLED) << me.error.text;
+    const tandem_status ended = wait_and_release(me, never);  // perhaps by the other's leave
+    EXPECT_TRUE(ended == TANDEM_ERR_CANCELLED || ended == TANDEM_ERR_PEER_CLOSED) << me.error.text;
   });
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
 }

@@ -124,11 +124,7 @@ void group_of_ranks::end(std::exception_ptr why) {
     op->finish(why);
   }
   if (library_) {
-    library_->fail(error(errc::channel_closed, {.rank = rank_,
-                                                .rail = {},
-                                                .phase = {},
-                                                .detail = "the communicator was destroyed",
-                                                .advice = {}}));
+    library_->fail(as_error(why));
   }
   // A cancelled operation may end at once.
   const std::vector<std::shared_ptr<operation_state>> all(running_.begin(), running_.end());

@@ -306,9 +306,10 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
         copy_on(by, to, from, all_bytes, on);
       };
     }
-    if (by.is_one_island() && by.library().all_to_all != nullptr) {
-      call.by_library = [=, own = by.library().all_to_all](const nccl& library, nc::comm native) {
-        require_ok(own(source, into, count, type, native, on), library, native, name);
+    if (by.is_one_island() && by.library().base->all_to_all != nullptr) {
+      call.by_library = [=](const nccl& library, nc::comm native) {
+        require_ok(library.all_to_all(source, into, count, type, native, on), library, native,
+                   name);
       };
       return;
     }

@@ -128,7 +128,6 @@ vendor_library open_library(memory_kind kind) {
   made.base = detail::find_nccl(kind, made.text);
   if (made.base == nullptr || opened == nullptr) return made;
   made.text = path;
-  find_optional(opened, made.all_to_all, "ncclAlltoAll");
   find_optional(opened, made.finalize, "ncclCommFinalize");
   find_optional(opened, made.register_buffer, "ncclCommRegister");
   find_optional(opened, made.deregister, "ncclCommDeregister");

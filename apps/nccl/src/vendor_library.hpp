@@ -15,10 +15,6 @@ struct vendor_library {
   const detail::nccl* base = nullptr;  ///< null: no library here, or too old
   std::string text;                    ///< its path, or why there is none
 
-  /// NCCL since 2.28; RCCL's has another name.
-  detail::nc::result (*all_to_all)(const void* from, void* into, std::size_t count_of_each,
-                                   int type, detail::nc::comm over,
-                                   detail::nc::stream on) = nullptr;
   detail::nc::result (*finalize)(detail::nc::comm which) = nullptr;
   detail::nc::result (*register_buffer)(detail::nc::comm of, void* from, std::size_t bytes,
                                         void** into) = nullptr;
