@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "job_state.hpp"
+#include "status.hpp"
 
 namespace tandem::c {
 namespace {

@@ -17,6 +17,7 @@
 #include "group_of_ranks.hpp"
 #include "job_state.hpp"
 #include "message_lane.hpp"
+#include "status.hpp"
 
 namespace tandem::c {
 namespace {
@@ -32,16 +33,6 @@ constexpr int max_lock_tries = 200;
 constexpr std::uint16_t introduction_tag = own_tag;
 
 }  // namespace
-
-error as_error(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const error& known) {
-    return known;
-  } catch (const std::exception& other) {
-    return error(errc::peer_lost, other.what());
-  }
-}
 
 library_calls::library_calls(group_of_ranks& group, stream_order order)
     : group_(group),
@@ -360,11 +351,12 @@ void library_calls::finish_queued() {
   }
 }
 
-void call_batch::add(std::shared_ptr<operation_state> op, bool is_receive, start_function start) {
+void call_batch::add(std::shared_ptr<operation_state> op, bool is_send, start_function start) {
   op->may_be_queued();
   op->loop().count_operations(+1);
   op->set_in_batch(true);
-  entries_.push_back({std::move(op), std::move(start), is_receive});
+  const bool is_message = op->order == operation_state::ordering::point_to_point;
+  entries_.push_back({std::move(op), std::move(start), is_message && !is_send});
 }
 
 call_batch::~call_batch() {

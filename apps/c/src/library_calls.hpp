@@ -26,8 +26,6 @@ class message_lane;
 /// and those of lanes that channels carry.
 inline constexpr std::uint16_t own_tag = TANDEM_MAX_TAG + 1;
 
-error as_error(const std::exception_ptr& failure);
-
 /// What may be carried out in the order of streams. The same on all ranks of a group.
 enum class stream_order : std::uint8_t {
   none,        ///< nothing: the data of some ranks are in host memory
@@ -158,7 +156,7 @@ class call_batch {
   call_batch(const call_batch&) = delete;
   call_batch& operator=(const call_batch&) = delete;
 
-  void add(std::shared_ptr<operation_state> op, bool is_receive, start_function start);
+  void add(std::shared_ptr<operation_state> op, bool is_send, start_function start);
   /// Starts the receives, for which other ranks wait, and then the others, in the order in which
   /// they were added; it is empty then.
   void launch();

@@ -8,6 +8,7 @@
 
 #include "group_of_ranks.hpp"
 #include "job_state.hpp"
+#include "status.hpp"
 
 namespace tandem::c {
 namespace {

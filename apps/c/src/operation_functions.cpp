@@ -105,9 +105,8 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       }
     }
     if (tandem_batch* const together = batch_of(call)) {
-      const bool is_receive = order == ordering::point_to_point && !what.by_library.is_send;
       together->operations.add(
-          made->state, is_receive,
+          made->state, what.by_library.is_send,
           [among, op = made->state, what](call_batch& with) { start_now(among, op, what, &with); });
     } else {
       start_now(among, made->state, std::move(what), nullptr);

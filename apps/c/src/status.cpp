@@ -35,6 +35,16 @@ void write(const tandem_error& from, tandem_error& to) noexcept {
 
 }  // namespace
 
+error as_error(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const error& known) {
+    return known;
+  } catch (const std::exception& other) {
+    return error(errc::peer_lost, other.what());
+  }
+}
+
 tandem_status report(std::exception_ptr failure, tandem_error* into) noexcept {
   tandem_error found = TANDEM_ERROR_INIT;
   tandem_status status = TANDEM_ERR_SYSTEM;

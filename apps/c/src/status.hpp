@@ -12,6 +12,8 @@
 
 namespace tandem::c {
 
+/// The error that it is; of any other exception its text.
+error as_error(const std::exception_ptr& failure);
 /// The status of an exception, with its context in `into` unless that is null.
 tandem_status report(std::exception_ptr failure, tandem_error* into) noexcept;
 /// Calls `body` and reports what it throws.
