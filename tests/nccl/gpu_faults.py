@@ -22,7 +22,8 @@ OPERATION_TIMEOUT_S = 4
 # which have no time limit, would run for ever.
 CASES = {"killed": (2, True, False), "aborted": (2, True, False), "stopped": (OPERATION_TIMEOUT_S + 2, True, True),
          "wrong_count": (OPERATION_TIMEOUT_S + 2, False, True), "wrong_type": (OPERATION_TIMEOUT_S + 2, False, True),
-         "one_rank_fewer": (OPERATION_TIMEOUT_S + 2, True, True)}
+         "one_rank_fewer": (OPERATION_TIMEOUT_S + 2, True, True), "killed_sender": (2, True, False),
+         "stopped_sender": (OPERATION_TIMEOUT_S + 2, True, True)}
 FLOAT32, INT32, SUM, IN_PROGRESS, NOT_READY = 7, 2, 0, 7, 600
 COUNT = 1 << 20
 
@@ -70,6 +71,16 @@ class Rank:
         status = self.nccl.ncclAllReduce(self.data.value, self.data.value, count, kind, SUM, self.comm, self.stream)
         return status if status not in (0, IN_PROGRESS) else self.until_idle()
 
+    def message(self):
+        """The same of a message from the last rank to each other."""
+        last = self.ranks - 1
+        for peer in range(last) if self.rank == last else [last]:
+            call = self.nccl.ncclSend if self.rank == last else self.nccl.ncclRecv
+            status = call(ctypes.c_void_p(self.data.value), ctypes.c_size_t(COUNT), FLOAT32, peer, self.comm, self.stream)
+            if status not in (0, IN_PROGRESS):
+                return status
+        return self.until_idle()
+
     def until_idle(self, is_queued=True):
         end = time.monotonic() + 20
         while time.monotonic() < end:
@@ -96,9 +107,10 @@ class Rank:
 
     def play(self, case):
         is_last = self.rank == self.ranks - 1
+        call = self.message if case.endswith("_sender") else self.all_reduce
         for turn in range(10):
-            self.ok(self.all_reduce())
-        if case in ("killed", "stopped", "aborted"):
+            self.ok(call())
+        if case.startswith(("killed", "stopped", "aborted")):
             status = 0
             for turn in range(200_000):
                 if is_last and turn == 20:
@@ -106,8 +118,8 @@ class Rank:
                     if case == "aborted":
                         self.ok(self.nccl.ncclCommAbort(self.comm))
                         return
-                    os.kill(os.getpid(), signal.SIGKILL if case == "killed" else signal.SIGSTOP)
-                status = self.all_reduce()
+                    os.kill(os.getpid(), signal.SIGKILL if case.startswith("killed") else signal.SIGSTOP)
+                status = call()
                 if status != 0:
                     break
             return self.report(status)

@@ -83,6 +83,21 @@ struct messages {
       call.by_channels.push_back(receive_from(by, message, from));
     }
   }
+  /// The block that stays on this rank: across islands it is copied and is no message.
+  void move_own(const void* from, void* into, std::size_t count) {
+    if (by.is_one_island()) {
+      send(from, count, by.rank());
+      receive(into, count, by.rank());
+      return;
+    }
+    const std::size_t bytes = buffer_at(by, into, count, type).bytes;
+    buffer_at(by, from, count, type);
+    if (bytes == 0) return;
+    call.before = [&by = by, before = std::move(call.before), into, from, bytes, on = call.on] {
+      if (before) before();
+      copy_on(by, into, from, bytes, on);
+    };
+  }
   void finish(const char* name) {
     if (!by.is_one_island()) return;
     call.by_library = [all = all, type = type, on = call.on, name](const nccl& library,
@@ -261,10 +276,10 @@ TANDEM_NCCL_FUNCTION(result, ncclGather,
     messages all{by, call, type};
     const bool is_root = by.rank() == root;
     std::byte* const own = offset(into, static_cast<std::size_t>(root) * block_bytes);
-    const bool is_in_place = is_root && from == own;
-    if (!is_in_place) all.send(from, count, root);
+    if (!is_root) all.send(from, count, root);
+    if (is_root && from != own) all.move_own(from, own, count);
     for (int peer = 0; is_root && peer < by.size(); ++peer) {
-      if (is_in_place && peer == root) continue;
+      if (peer == root) continue;
       all.receive(offset(into, static_cast<std::size_t>(peer) * block_bytes), count, peer);
     }
     all.finish(name);
@@ -281,12 +296,12 @@ TANDEM_NCCL_FUNCTION(result, ncclScatter,
     messages all{by, call, type};
     const bool is_root = by.rank() == root;
     const std::byte* const own = offset(from, static_cast<std::size_t>(root) * block_bytes);
-    const bool is_in_place = is_root && into == own;
+    if (is_root && into != own) all.move_own(own, into, count);
     for (int peer = 0; is_root && peer < by.size(); ++peer) {
-      if (is_in_place && peer == root) continue;
+      if (peer == root) continue;
       all.send(offset(from, static_cast<std::size_t>(peer) * block_bytes), count, peer);
     }
-    if (!is_in_place) all.receive(into, count, root);
+    if (!is_root) all.receive(into, count, root);
     all.finish(name);
   });
 }
@@ -316,6 +331,10 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
     messages all{by, call, type};
     for (int peer = 0; peer < by.size(); ++peer) {
       const std::size_t at = static_cast<std::size_t>(peer) * block_bytes;
+      if (peer == by.rank()) {
+        all.move_own(offset(source, at), offset(into, at), count);
+        continue;
+      }
       all.send(offset(source, at), count, peer);
       all.receive(offset(into, at), count, peer);
     }
@@ -335,8 +354,14 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAllv,
     }
     messages all{by, call, type};
     for (int peer = 0; peer < by.size(); ++peer) {
-      all.send(offset(from, send_at[peer] * element_bytes), sent[peer], peer);
-      all.receive(offset(into, receive_at[peer] * element_bytes), received[peer], peer);
+      const void* const block = offset(from, send_at[peer] * element_bytes);
+      void* const place = offset(into, receive_at[peer] * element_bytes);
+      if (peer == by.rank() && sent[peer] == received[peer]) {
+        all.move_own(block, place, sent[peer]);
+        continue;
+      }
+      all.send(block, sent[peer], peer);
+      all.receive(place, received[peer], peer);
     }
     all.finish(name);
   });
