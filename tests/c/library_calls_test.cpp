@@ -309,12 +309,15 @@ TEST(LibraryCalls, ARankThatDoesNotCallIsATimeout) {
     tandem_op* op = nullptr;
     if (me.rank == 0) {
       tandem_call call = me.call();
-      call.timeout_ms = 300;
+      call.timeout_ms = 1500;
       ASSERT_EQ(
           tandem_all_reduce(me.world, data.buffer(), data.buffer(), sum, &call, &op, &me.error),
           TANDEM_OK);
       EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_ERR_TIMED_OUT) << me.error.text;
       EXPECT_NE(std::string(me.error.text).find("tandem_all_reduce"), std::string::npos)
+          << me.error.text;
+      EXPECT_NE(std::string(me.error.text).find("rank 1 has made 1 of 2 collectives"),
+                std::string::npos)
           << me.error.text;
     } else {
       const tandem_buffer nothing{};
@@ -322,6 +325,54 @@ TEST(LibraryCalls, ARankThatDoesNotCallIsATimeout) {
       EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_ERR_TIMED_OUT) << me.error.text;
     }
     tandem_op_release(op);
+  });
+}
+
+/// On GPUs they would wait for each other for ever.
+TEST(LibraryCalls, DifferentCallsAreNamedOnEveryRank) {
+  device_jobs jobs({0, 1, 2});
+  jobs.library.hang_mismatches();
+  jobs.run([](device_rank& me) {
+    EXPECT_EQ(all_reduced(me, sum, 1), filled(5, 3));
+    device_numbers data(me, filled(5, 1));
+    const tandem_call call = me.call();
+    const tandem_buffer some = data.part(0, me.rank == 1 ? 4 : 5);
+    tandem_op* op = nullptr;
+    ASSERT_EQ(tandem_all_reduce(me.world, some, some, sum, &call, &op, &me.error), TANDEM_OK);
+    EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_ERR_CALL_MISMATCH) << me.error.text;
+    for (const char* const text : {"all_reduce of 20 bytes", "all_reduce of 16 bytes", "rank 1"})
+      EXPECT_NE(std::string(me.error.text).find(text), std::string::npos) << me.error.text;
+    tandem_op_release(op);
+    data.finish();
+  });
+}
+
+/// The receiver would wait for the rest.
+TEST(LibraryCalls, MessagesOfDifferentLengthsAreNamedOnBothRanks) {
+  device_jobs jobs({0, 1});
+  jobs.library.hang_mismatches();
+  jobs.run([](device_rank& me) {
+    device_numbers data(me, filled(5, 1));
+    for (const std::size_t other_count : {5, 4}) {
+      const tandem_call call = me.call();
+      tandem_op* op = nullptr;
+      if (me.rank == 0) {
+        ASSERT_EQ(tandem_send(me.world, data.part(0, 5), 1, 0, &call, &op, &me.error), TANDEM_OK);
+      } else {
+        ASSERT_EQ(tandem_recv(me.world, data.part(0, other_count), 0, 0, &call, &op, &me.error),
+                  TANDEM_OK);
+      }
+      const tandem_status became = tandem_op_wait(op, 20000, &me.error);
+      tandem_op_release(op);
+      if (other_count == 5) {
+        EXPECT_EQ(became, TANDEM_OK) << me.error.text;
+        continue;
+      }
+      EXPECT_EQ(became, TANDEM_ERR_CALL_MISMATCH) << me.error.text;
+      for (const char* const text : {"message 2 of 20 bytes", "message 2 of 16 bytes"})
+        EXPECT_NE(std::string(me.error.text).find(text), std::string::npos) << me.error.text;
+    }
+    data.finish();
   });
 }
 

@@ -9,6 +9,8 @@ tandem_test(collective_tests
     collectives/every_call.cpp
     collectives/failure_test.cpp
     collectives/islands/division_test.cpp
+    collectives/islands/library_log_test.cpp
+    collectives/islands/library_watch_test.cpp
     collectives/islands/loss_watch_test.cpp
     collectives/islands/routes_test.cpp
     collectives/killed_test.cpp

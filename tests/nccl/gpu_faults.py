@@ -4,8 +4,8 @@ call, or none: an error on every rank, in time, that names the rank. Run by hand
 
 usage: gpu_faults.py LIBRARY [CASE]...     (LIBRARY: libtandem_nccl.so; one rank for each GPU)
 
-Each case has a rank a process, once in one island, over the vendor's library, where this can be noticed, and once with each
-GPU as an island. Prints one line of JSON for each; exit status 1 if a rank got no error, or late.
+Each case has a rank a process, once in one island, over the vendor's library, and once with each GPU as an island. Prints one
+line of JSON for each; exit status 1 if a rank got no error, or late.
 """
 
 import ctypes
@@ -18,12 +18,11 @@ import tempfile
 import time
 
 OPERATION_TIMEOUT_S = 4
-# By case: seconds within which every other rank has its error, whether it names the last rank, and whether NCCL's own kernels,
-# which have no time limit, would run for ever.
-CASES = {"killed": (2, True, False), "aborted": (2, True, False), "stopped": (OPERATION_TIMEOUT_S + 2, True, True),
-         "wrong_count": (OPERATION_TIMEOUT_S + 2, False, True), "wrong_type": (OPERATION_TIMEOUT_S + 2, False, True),
-         "one_rank_fewer": (OPERATION_TIMEOUT_S + 2, True, True), "killed_sender": (2, True, False),
-         "stopped_sender": (OPERATION_TIMEOUT_S + 2, True, True)}
+# By case: seconds within which every other rank has its error, and whether it names the last rank.
+CASES = {"killed": (2, True), "aborted": (2, True), "stopped": (OPERATION_TIMEOUT_S + 2, True),
+         "wrong_count": (OPERATION_TIMEOUT_S + 2, False), "wrong_type": (OPERATION_TIMEOUT_S + 2, False),
+         "one_rank_fewer": (OPERATION_TIMEOUT_S + 2, True), "killed_sender": (2, True),
+         "stopped_sender": (OPERATION_TIMEOUT_S + 2, True)}
 FLOAT32, INT32, SUM, IN_PROGRESS, NOT_READY = 7, 2, 0, 7, 600
 COUNT = 1 << 20
 
@@ -127,12 +126,14 @@ class Rank:
             self.wrote("began")
         if case == "one_rank_fewer":
             return self.report(self.until_idle(is_queued=False) if is_last else self.all_reduce())
-        self.report(self.all_reduce(COUNT // 2 if case == "wrong_count" and is_last else COUNT,
-                                    INT32 if case == "wrong_type" and is_last else FLOAT32))
+        status = self.all_reduce(COUNT // 2 if case == "wrong_count" and is_last else COUNT,
+                                 INT32 if case == "wrong_type" and is_last else FLOAT32)
+        # The vendor's library may carry out calls that differ, and return nonsense.
+        self.report(status if status != 0 else self.until_idle(is_queued=False))
 
 
 def run(library, case, ranks, island):
-    limit, is_named, _ = CASES[case]
+    limit, is_named = CASES[case]
     environment = os.environ | {"LD_PRELOAD": os.path.realpath(library), "NCCL_SOCKET_IFNAME": "=lo", "NCCL_DEBUG": "WARN",
                                 "TANDEM_VENDOR_LIBRARY": str(int(island)), "TANDEM_OPERATION_TIMEOUT_S": str(OPERATION_TIMEOUT_S)}
     with tempfile.TemporaryDirectory() as folder:
@@ -176,7 +177,7 @@ def main():
         return 0
     is_right = True
     for case in sys.argv[2:] or CASES:
-        for island in (False,) if CASES[case][2] else (False, True):
+        for island in (False, True):
             is_right = run(sys.argv[1], case, min(count.value, 4), island) and is_right
     return 0 if is_right else 1
 

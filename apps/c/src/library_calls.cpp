@@ -84,7 +84,8 @@ void library_calls::queue_all(std::span<const call_on_lane> calls) {
     for (const call_on_lane& each : calls) each.call.make(*each.on->queue);
     if (together) together->end();
     for (const call_on_lane& each : calls) {
-      each.by->note_queued(each.op, each.call, each.on->queue->stream());
+      const library_queue& by = *each.on->queue;
+      each.by->note_queued(each.op, each.call, by.stream(), &by);
     }
   } catch (...) {
     for (const call_on_lane& each : calls) each.op->finish(std::current_exception());
@@ -92,7 +93,8 @@ void library_calls::queue_all(std::span<const call_on_lane> calls) {
 }
 
 void library_calls::note_queued(const std::shared_ptr<operation_state>& op,
-                                const library_call& call, accelerator::stream on) {
+                                const library_call& call, accelerator::stream on,
+                                const library_queue* by) {
   if (call.peer != library_call::all_ranks && !call.is_send) {
     op->bytes = call.message.bytes;
     op->source = call.peer;
@@ -100,7 +102,7 @@ void library_calls::note_queued(const std::shared_ptr<operation_state>& op,
   op->was_queued(call.side, call.side->mark(on));
   const milliseconds limit = op->timeout.value_or(group_.job()->operation_timeout());
   const std::lock_guard lock(queued_mutex_);
-  queued_.push_back({op, call.name, std::chrono::steady_clock::now() + limit});
+  queued_.push_back({op, call.name, by, std::chrono::steady_clock::now() + limit});
   if (std::exchange(is_looking_, true)) return;
   group_.loop().submit([self = shared_from_this()] { self->look_again(); });
 }
@@ -196,7 +198,7 @@ asio::awaitable<void> library_calls::make_message_lanes(const library_call& like
   const std::shared_ptr<stream_messages> by = std::move(made.messages);
   message_lane::queued_handler queued = [weak = weak_from_this()](const message_lane::entry& which,
                                                                   accelerator::stream on) {
-    if (const auto self = weak.lock()) self->note_queued(which.op, which.call, on);
+    if (const auto self = weak.lock()) self->note_queued(which.op, which.call, on, nullptr);
   };
   message_lane::failure_handler failed = [weak = weak_from_this()](const error& why) {
     const auto self = weak.lock();
@@ -297,15 +299,17 @@ void library_calls::look() {
   is_looking_ = !queued_.empty();
   if (is_looking_) look_again();
   if (late == queued_.end()) return;
-  const error why(errc::timed_out,
-                  {.rank = group_.job()->rank(),
-                   .rail = {},
-                   .phase = {},
-                   .detail = fmt::format("{} among {}, in the order of streams: not complete "
-                                         "within its time limit",
-                                         late->name, group_.ranks_text()),
-                   .advice = "look for a rank that has not made the same call, or give operations "
-                             "more time"});
+  const std::string missing = late->by == nullptr ? std::string() : late->by->missing_text();
+  const error why(
+      errc::timed_out,
+      {.rank = group_.job()->rank(),
+       .rail = {},
+       .phase = {},
+       .detail = fmt::format("{} among {}, in the order of streams: not complete "
+                             "within its time limit{}{}",
+                             late->name, group_.ranks_text(), missing.empty() ? "" : ": ", missing),
+       .advice = "look for a rank that has not made the same call, or give operations "
+                 "more time"});
   lock.unlock();
   group_.job()->fail(why);
 }

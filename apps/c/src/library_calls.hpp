@@ -98,6 +98,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   struct queued_operation {
     std::shared_ptr<operation_state> op;
     const char* name;
+    const library_queue* by;  ///< null: by none
     progress::time_point deadline;
   };
 
@@ -112,7 +113,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
 
   // With or without it.
   void note_queued(const std::shared_ptr<operation_state>& op, const library_call& call,
-                   accelerator::stream on);
+                   accelerator::stream on, const library_queue* by);
 
   // On the loop.
   asio::awaitable<void> make_lanes(library_call like);

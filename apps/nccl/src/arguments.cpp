@@ -51,13 +51,17 @@ posted_reduction reduction_at_call(const comm_rank& of, int type, int op) {
                             static_cast<int>(sum.of), type));
 }
 
-tandem_reduction reduction_of(const comm_rank& of, const posted_reduction& what, stream on) {
+tandem_reduce_op op_of(const posted_reduction& what) {
   constexpr std::array<tandem_reduce_op, built_in_ops> ops{
       TANDEM_SUM, TANDEM_PRODUCT, TANDEM_MAXIMUM, TANDEM_MINIMUM, TANDEM_AVERAGE};
+  return what.made ? TANDEM_PREMULTIPLIED_SUM : ops[static_cast<std::size_t>(what.op)];
+}
+
+tandem_reduction reduction_of(const comm_rank& of, const posted_reduction& what, stream on) {
   const tandem_type as = tandem_type_of(what.type);
-  if (!what.made) return {as, ops[static_cast<std::size_t>(what.op)], 1};
+  if (!what.made) return {as, op_of(what), 1};
   const std::array<std::byte, 8> factor = read_factor(of, *what.made, on);
-  return {as, TANDEM_PREMULTIPLIED_SUM, value_of(what.made->of, factor.data())};
+  return {as, op_of(what), value_of(what.made->of, factor.data())};
 }
 
 void require_no_capture(const comm_rank& of, stream on, const char* call) {

@@ -41,6 +41,7 @@ struct posted_reduction {
   std::optional<made_sum> made = {};
 };
 posted_reduction reduction_at_call(const comm_rank& of, int type, int op);
+tandem_reduce_op op_of(const posted_reduction& what);
 
 /// Of channels. Where the program has put the factor on the device, waits for `on` and reads it.
 tandem_reduction reduction_of(const comm_rank& of, const posted_reduction& what, stream on);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -113,6 +114,9 @@ void comm_rank::make_queue() {
                   made.queue ? "one island, by " + made.text
                              : "channels" + (made.text.empty() ? "" : ": " + made.text)));
   queue_ = std::move(made.queue);
+  // The library itself has none, and programs are used to that.
+  if (queue_ && std::getenv("TANDEM_OPERATION_TIMEOUT_S") != nullptr)
+    queue_->set_time_limit(ranks_->job()->operation_timeout());
 }
 
 /// Exchanged while all ranks are there, as those that are left could not agree on a place to meet.
@@ -146,9 +150,9 @@ void comm_rank::watch_job() {
 
 /// On the loop. The abort waits for the caller's own call, which may need the loop.
 void comm_rank::lost(const error& why) {
+  if (aborting_.joinable()) return;
   set_last_error(why.what());
   state_ = remote_error;
-  if (aborting_.joinable()) return;
   aborting_ = c::start_thread("tandem-abort", [this, why] {
     const std::unique_lock lock(library_mutex_, call_grace);
     ranks_->loop().run_now([&] {

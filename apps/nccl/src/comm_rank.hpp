@@ -86,6 +86,8 @@ class comm_rank {
   /// The vendor's library carries all calls.
   bool is_one_island() const noexcept { return queue_ != nullptr; }
   const vendor_library& library() const noexcept { return *library_; }
+  /// @pre is_one_island
+  library_queue& queue() const noexcept { return *queue_; }
   /// Held during calls of the library: its communicator is not aborted meanwhile.
   std::timed_mutex& library_mutex() noexcept { return library_mutex_; }
   /// @pre the mutex is held @par Errors thrown: `failure`: it was aborted

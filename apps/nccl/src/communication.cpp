@@ -6,6 +6,7 @@
 
 #include "arguments.hpp"
 #include "call_group.hpp"
+#include "noted_calls.hpp"
 
 using namespace tandem::nccl_abi;
 namespace nc = tandem::detail::nc;
@@ -100,8 +101,9 @@ struct messages {
   }
   void finish(const char* name) {
     if (!by.is_one_island()) return;
-    call.by_library = [all = all, type = type, on = call.on, name](const nccl& library,
-                                                                   nc::comm native) {
+    call.by_library = [&by = by, all = all, type = type, on = call.on, name](const nccl& library,
+                                                                             nc::comm native) {
+      for (const one& m : all) note_message(by, m.peer, m.count * bytes_of(type), m.is_send);
       require_ok(library.group_start(), library, native, name);
       nc::result first = nc::success;
       for (const one& m : all) {
@@ -133,7 +135,8 @@ result broadcast(const void* from, void* into, std::size_t count, int type, int 
                                    const tandem_call* how, tandem_op** op, tandem_error* why) {
       return tandem_broadcast(over, data, root, how, op, why);
     });
-    call.by_library = [=](const nccl& library, nc::comm native) {
+    call.by_library = [=, &by, bytes = data.bytes](const nccl& library, nc::comm native) {
+      note(by, tandem::collective::broadcast, bytes, root);
       require_ok(library.broadcast(from, into, count, type, root, native, on), library, native,
                  name);
     };
@@ -148,7 +151,8 @@ TANDEM_NCCL_FUNCTION(result, ncclAllReduce,
   constexpr auto name = "ncclAllReduce";
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     const posted_reduction how_posted = reduction_at_call(by, type, op);
-    call.by_library = [=](const nccl& library, nc::comm native) {
+    call.by_library = [=, &by](const nccl& library, nc::comm native) {
+      note(by, tandem::collective::all_reduce, count, how_posted);
       const library_reduction how(how_posted, library, native);
       require_ok(library.all_reduce(from, into, count, type, how.op(), native, on), library, native,
                  name);
@@ -171,7 +175,8 @@ TANDEM_NCCL_FUNCTION(result, ncclReduce,
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     checked_rank(by, root, name, "root");
     const posted_reduction how_posted = reduction_at_call(by, type, op);
-    call.by_library = [=](const nccl& library, nc::comm native) {
+    call.by_library = [=, &by](const nccl& library, nc::comm native) {
+      note(by, tandem::collective::reduce, count, how_posted, root);
       const library_reduction how(how_posted, library, native);
       require_ok(library.reduce(from, into, count, type, how.op(), root, native, on), library,
                  native, name);
@@ -212,7 +217,8 @@ TANDEM_NCCL_FUNCTION(result, ncclAllGather,
                                    const tandem_call* how, tandem_op** op, tandem_error* why) {
       return tandem_all_gather(over, mine, all, nullptr, how, op, why);
     });
-    call.by_library = [=](const nccl& library, nc::comm native) {
+    call.by_library = [=, &by, bytes = mine.bytes](const nccl& library, nc::comm native) {
+      note(by, tandem::collective::all_gather, bytes);
       require_ok(library.all_gather(from, into, count, type, native, on), library, native, name);
     };
   });
@@ -224,7 +230,8 @@ TANDEM_NCCL_FUNCTION(result, ncclReduceScatter,
   constexpr auto name = "ncclReduceScatter";
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     const posted_reduction how_posted = reduction_at_call(by, type, op);
-    call.by_library = [=](const nccl& library, nc::comm native) {
+    call.by_library = [=, &by](const nccl& library, nc::comm native) {
+      note(by, tandem::collective::reduce_scatter, count, how_posted);
       const library_reduction how(how_posted, library, native);
       require_ok(library.reduce_scatter(from, into, count, type, how.op(), native, on), library,
                  native, name);
@@ -248,7 +255,8 @@ TANDEM_NCCL_FUNCTION(result, ncclSend,
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     checked_rank(by, to, name, "peer");
     call.by_channels.push_back(send_to(by, buffer_at(by, from, count, type), to));
-    call.by_library = [=](const nccl& library, nc::comm native) {
+    call.by_library = [=, &by](const nccl& library, nc::comm native) {
+      note_message(by, to, count * bytes_of(type), true);
       require_ok(library.send(from, count, type, to, native, on), library, native, name);
     };
   });
@@ -260,7 +268,8 @@ TANDEM_NCCL_FUNCTION(result, ncclRecv,
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     checked_rank(by, from, name, "peer");
     call.by_channels.push_back(receive_from(by, buffer_at(by, into, count, type), from));
-    call.by_library = [=](const nccl& library, nc::comm native) {
+    call.by_library = [=, &by](const nccl& library, nc::comm native) {
+      note_message(by, from, count * bytes_of(type), false);
       require_ok(library.recv(into, count, type, from, native, on), library, native, name);
     };
   });
@@ -322,7 +331,8 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
       };
     }
     if (by.is_one_island() && by.library().base->all_to_all != nullptr) {
-      call.by_library = [=](const nccl& library, nc::comm native) {
+      call.by_library = [=, &by](const nccl& library, nc::comm native) {
+        note(by, tandem::collective::all_to_all, block_bytes);
         require_ok(library.all_to_all(source, into, count, type, native, on), library, native,
                    name);
       };

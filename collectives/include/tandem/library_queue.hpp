@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,7 @@ namespace tandem {
 
 namespace detail {
 class group;
+class library_watch;
 class peer_watch;
 class vendor_group;
 struct nccl;
@@ -36,9 +38,13 @@ struct nccl;
 ///
 /// @par Errors  thrown by calls: as of the collectives for their arguments, before anything is
 ///   queued; `device_failed` with the library's text; the reason of `abort`.
-/// @par Failure  When the job fails, or 1 s after the watched peer has left, the handler is called,
-///   once, on the communicator's executor: it has to call `abort`, without which kernels on the
-///   stream wait for the lost rank for ever.
+/// Ranks report their calls to each other four times a second: the libraries themselves do not
+/// compare them, and ranks whose calls differ would wait for each other for ever.
+///
+/// @par Failure  When the job fails, a rank has made other calls (`errc::call_mismatch`, with both)
+///   or has not made them in time (`set_time_limit`), or 1 s after the watched peer has left, the
+///   handler is called, on the communicator's executor: it has to call `abort`, without which
+///   kernels on the stream wait for the lost rank for ever. The first call has the reason.
 /// @par Executor  Made and destroyed on that of the communicator, which outlives it. Calls on any
 ///   thread, one at a time.
 class library_queue {
@@ -101,6 +107,21 @@ class library_queue {
   /// The same, which the caller destroys. @pre the queue makes no more calls
   void* release() noexcept;
 
+  // Of the caller's own calls, before each is made. Messages that this rank sends to itself are not
+  // noted. Any thread.
+
+  void note(collective what, std::size_t bytes, int root = -1);
+  void note(collective what, std::size_t bytes, data_type type, reduce_op op, int root = -1);
+  void note_send(int to, std::size_t bytes);
+  void note_receive(int from, std::size_t bytes);
+
+  /// A call that another rank has not made that long after this rank, without having made any other
+  /// meanwhile, ends the job (`errc::timed_out`, with its number). Without it there is no limit.
+  void set_time_limit(std::chrono::milliseconds limit) noexcept;
+  /// The ranks known to have made fewer calls than this one: "rank 1 has made 30 of 31
+  /// collectives"; empty: none. Any thread.
+  std::string missing_text() const;
+
   /// Ends the work on the stream; later calls throw `why`. On the executor.
   void abort(const error& why);
 
@@ -123,7 +144,8 @@ class library_queue {
  private:
   library_queue(const communicator& over, accelerator& device, const detail::nccl& library,
                 int version, int rank, int size);
-  void watch(int peer, failure_handler what);
+  void watch(int peer, std::span<const int> neighbours, std::uint32_t flow,
+             const std::array<char, 128>& id, failure_handler what);
   enum class direction : std::uint8_t { none, sends, receives };
   asio::awaitable<void> start(const std::array<char, 128>& id, direction of);
 
@@ -132,9 +154,11 @@ class library_queue {
   accelerator& device_;
   failure_handler on_failure_;
   bool is_started_ = false;
-  buffer byte_;  ///< of the first message of a pair
+  int watched_ = 0;  ///< the other rank of a pair
+  buffer byte_;      ///< of the first message of a pair
   std::unique_ptr<detail::vendor_group> by_;
   std::unique_ptr<detail::peer_watch> watch_;
+  std::shared_ptr<detail::library_watch> calls_;
 };
 
 }  // namespace tandem

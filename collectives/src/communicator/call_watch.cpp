@@ -6,40 +6,6 @@
 
 namespace tandem::detail {
 
-/// A log being sent or received. Keeps itself alive until the channel has completed it.
-struct call_watch::message : operation {
-  message(std::shared_ptr<call_watch> watch, operation::kind k, int with)
-      : of(std::move(watch)), peer(with), path(of.lock()->group_->to(with)) {
-    what = k;
-    flow = of.lock()->group_->flow(group::flow_class::watch, 0);
-    view = mutable_view(&log, sizeof log);
-    complete = [](operation& op) { static_cast<message&>(op).ended(); };
-    destroy = [](operation& op) noexcept { static_cast<message&>(op).release(); };
-  }
-
-  /// @pre it is in `in_flight_`.
-  void start() {
-    if (path.on->start(*this)) ended();
-  }
-  void ended() {
-    const std::shared_ptr<call_watch> watch = of.lock();
-    if (watch && what == kind::recv && !result) watch->receive_log(*this);
-    release();
-  }
-  void release() noexcept {
-    if (const std::shared_ptr<call_watch> watch = of.lock()) {
-      std::erase_if(watch->in_flight_, [this](const auto& one) { return one.get() == this; });
-    }
-    const std::shared_ptr<message> last = std::move(self);
-  }
-
-  std::weak_ptr<call_watch> of;
-  std::shared_ptr<message> self;  // until the channel has completed it
-  const int peer;                 // rank of the group
-  const peer_channel path;
-  call_log log;
-};
-
 call_watch::call_watch(group& of)
     : group_(&of),
       timer_(of.executor()),
@@ -51,10 +17,7 @@ call_watch::~call_watch() = default;
 void call_watch::stop() noexcept {
   group_ = nullptr;
   timer_.cancel();
-  const auto left = std::exchange(in_flight_, {});
-  for (const auto& one : left) {
-    if (one->at != operation::phase::done) one->path.on->cancel(*one);
-  }
+  in_flight_.drop();
 }
 
 void call_watch::arm() {
@@ -77,11 +40,14 @@ void call_watch::poll() {
 }
 
 void call_watch::begin_message(operation::kind what, int peer) {
-  const auto one = std::make_shared<message>(shared_from_this(), what, peer);
-  if (what == operation::kind::send) one->log = group_->calls();
-  one->self = one;
-  in_flight_.push_back(one);
-  one->start();
+  const flow_id flow = group_->flow(group::watch_tag::calls);
+  const auto one = std::make_shared<message>(what, group_->to(peer), flow);
+  if (what == operation::kind::send) one->payload = group_->calls();
+  in_flight_.start(one, [weak = weak_from_this(), peer](message& ended) {
+    const std::shared_ptr<call_watch> watch = weak.lock();
+    const bool is_log = ended.what == operation::kind::recv && !ended.result;
+    if (watch && is_log) watch->receive_log(ended, peer);
+  });
 }
 
 void call_watch::send_log_to_peers() {
@@ -101,19 +67,20 @@ void call_watch::send_log_to_peers() {
   }
 }
 
-void call_watch::receive_log(const message& from) {
+void call_watch::receive_log(const message& from, int peer) {
   if (group_ == nullptr || group_->failed()) return;
-  receiving_[static_cast<std::size_t>(from.peer)] = false;
-  if (from.bytes != sizeof from.log) return;
-  reported_calls_[static_cast<std::size_t>(from.peer)] = from.log.count();
-  const std::optional<std::uint64_t> sequence = group_->calls().first_difference(from.log);
+  receiving_[static_cast<std::size_t>(peer)] = false;
+  if (from.bytes != sizeof from.payload) return;
+  reported_calls_[static_cast<std::size_t>(peer)] = from.payload.count();
+  const std::optional<std::uint64_t> sequence = group_->calls().first_difference(from.payload);
   if (!sequence) return;
-  error_context c{.rank = group_->job_rank(),
-                  .peer = from.path.peer,
-                  .rail = {},
-                  .phase = call_record(group_->calls().at(*sequence).call).name(),
-                  .detail = group_->difference(*sequence, from.log.at(*sequence), from.path.peer),
-                  .advice = "make the same calls in the same order on every rank"};
+  error_context c{
+      .rank = group_->job_rank(),
+      .peer = from.path.peer,
+      .rail = {},
+      .phase = call_record(group_->calls().at(*sequence).call).name(),
+      .detail = group_->difference(*sequence, from.payload.at(*sequence), from.path.peer),
+      .advice = "make the same calls in the same order on every rank"};
   group_->fail(error(make_error_code(errc::call_mismatch), c));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "call_log.hpp"
+#include "kept_message.hpp"
 
 namespace tandem::detail {
 
@@ -41,17 +42,17 @@ class call_watch : public std::enable_shared_from_this<call_watch> {
   std::vector<int> silent_ranks(std::uint64_t sequence) const;
 
  private:
-  struct message;
+  using message = kept_message<call_log>;
 
   void arm();
   void poll();
   void send_log_to_peers();
   void begin_message(operation::kind what, int peer);
-  void receive_log(const message& from);
+  void receive_log(const message& from, int peer);
 
   group* group_;
   boost::asio::steady_timer timer_;
-  std::vector<std::shared_ptr<message>> in_flight_;
+  kept_messages<call_log> in_flight_;
   std::vector<bool> receiving_;                // by rank of the group
   std::vector<std::uint64_t> reported_calls_;  // the count of each rank's last log
   std::uint64_t oldest_ = 0;

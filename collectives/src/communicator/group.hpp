@@ -39,6 +39,15 @@ class group : public std::enable_shared_from_this<group> {
     window = 4,
     stream = 5
   };
+  /// Of flows of the class `watch`.
+  enum class watch_tag : std::uint32_t {
+    calls = 0,
+    loss = 1,
+    library = 2,  ///< calls of a vendor's library
+    // Of messages between two ranks by it, from the lower rank and from the higher one.
+    library_lower = 3,
+    library_higher = 4,
+  };
   static constexpr unsigned calls_at_once = call_log::capacity;
 
   group(fabric& over, const settings& options, std::vector<int> members, std::uint16_t id);
@@ -94,6 +103,9 @@ class group : public std::enable_shared_from_this<group> {
 
   flow_id flow(flow_class use, std::uint32_t tag) const noexcept {
     return id_ << 20 | static_cast<std::uint32_t>(use) << 16 | tag;
+  }
+  flow_id flow(watch_tag tag) const noexcept {
+    return flow(flow_class::watch, static_cast<std::uint32_t>(tag));
   }
 
   /// @pre `peer` is another rank of the group.

@@ -59,6 +59,7 @@ bool library_queue::has(data_type type, reduce_op op) const noexcept {
 
 void library_queue::broadcast(mutable_view data, int root) {
   throw_first(check_on(device_, "broadcast", data), check_root(*over_, "broadcast", root));
+  note(collective::broadcast, data.bytes, root);
   vendor_calls calls(*by_);
   calls.broadcast(bytes_at(data), bytes_at(data), data.bytes, nc::uint8, root);
   calls.end();
@@ -69,6 +70,7 @@ void library_queue::all_reduce(const_view data, mutable_view result, data_type t
   throw_first(check_on(device_, "all_reduce", data),
               check_reduced(*over_, "all_reduce", data, type, how),
               check_result("all_reduce", data, result));
+  note(collective::all_reduce, data.bytes, type, how.op);
   const detail::vendor_reduction by(*by_, version_, type, how);
   by_->all_reduce(bytes_at(data), bytes_at(result), data.bytes / bytes_of(type), by.type, by.op);
 }
@@ -78,6 +80,7 @@ void library_queue::reduce(const_view data, mutable_view result, data_type type,
   throw_first(check_on(device_, "reduce", data), check_reduced(*over_, "reduce", data, type, how),
               check_root(*over_, "reduce", root));
   if (over_->rank() == root) throw_first(check_result("reduce", data, result));
+  note(collective::reduce, data.bytes, type, how.op, root);
   const detail::vendor_reduction by(*by_, version_, type, how);
   vendor_calls calls(*by_);
   calls.reduce(bytes_at(data), bytes_at(result), data.bytes / bytes_of(type), by.type, by.op, root);
@@ -90,6 +93,7 @@ void library_queue::all_gather(const_view mine, mutable_view all,
               check_blocks(*over_, "all_gather", all, mine, bytes_of_rank));
   const blocks cut = blocks_of(all.bytes, bytes_of_rank, over_->size());
   throw_first(check_block_position("all_gather", mine, all, cut.at(over_->rank())));
+  note(collective::all_gather, all.bytes);
   if (bytes_of_rank.empty()) {
     return by_->all_gather(bytes_at(mine), bytes_at(all), mine.bytes, nc::uint8);
   }
@@ -109,6 +113,7 @@ void library_queue::reduce_scatter(const_view all, mutable_view mine,
               check_blocks(*over_, "reduce_scatter", all, mine, bytes_of_rank));
   const blocks cut = blocks_of(all.bytes, bytes_of_rank, over_->size());
   throw_first(check_block_position("reduce_scatter", mine, all, cut.at(over_->rank())));
+  note(collective::reduce_scatter, all.bytes, type, how.op);
   const detail::vendor_reduction by(*by_, version_, type, how);
   if (bytes_of_rank.empty()) {
     return by_->reduce_scatter(bytes_at(all), bytes_at(mine), mine.bytes / bytes_of(type), by.type,
@@ -127,6 +132,7 @@ void library_queue::gather(const_view mine, mutable_view all,
                            std::span<const std::size_t> bytes_of_rank, int root) {
   throw_first(check_on(device_, "gather", mine), check_root(*over_, "gather", root));
   if (over_->rank() != root) {
+    note(collective::gather, 0, root);
     vendor_calls calls(*by_);
     if (mine.bytes > 0) calls.send(bytes_at(mine), mine.bytes, nc::uint8, root);
     return calls.end();
@@ -135,6 +141,7 @@ void library_queue::gather(const_view mine, mutable_view all,
               check_blocks(*over_, "gather", all, mine, bytes_of_rank));
   const blocks cut = blocks_of(all.bytes, bytes_of_rank, over_->size());
   throw_first(check_block_position("gather", mine, all, cut.at(root)));
+  note(collective::gather, 0, root);
   vendor_calls calls(*by_);
   for (int from = 0; from < over_->size(); ++from) {
     const mutable_view into = cut.in(all, from);
@@ -151,6 +158,7 @@ void library_queue::scatter(const_view all, mutable_view mine,
                             std::span<const std::size_t> bytes_of_rank, int root) {
   throw_first(check_on(device_, "scatter", mine), check_root(*over_, "scatter", root));
   if (over_->rank() != root) {
+    note(collective::scatter, 0, root);
     vendor_calls calls(*by_);
     if (mine.bytes > 0) calls.recv(bytes_at(mine), mine.bytes, nc::uint8, root);
     return calls.end();
@@ -159,6 +167,7 @@ void library_queue::scatter(const_view all, mutable_view mine,
               check_blocks(*over_, "scatter", all, mine, bytes_of_rank));
   const blocks cut = blocks_of(all.bytes, bytes_of_rank, over_->size());
   throw_first(check_block_position("scatter", mine, all, cut.at(root)));
+  note(collective::scatter, 0, root);
   vendor_calls calls(*by_);
   for (int to = 0; to < over_->size(); ++to) {
     const const_view from = cut.in(all, to);
@@ -195,6 +204,7 @@ void library_queue::all_to_all(const_view from, std::span<const std::size_t> sen
     throw error(errc::bad_input, fmt::format("all_to_all: {} bytes to this rank itself, {} from it",
                                              out.bytes(own), in.bytes(own)));
   }
+  note(collective::all_to_all, sent.empty() ? from.bytes : 0);
   device_.copy(in.in(into, own).data, out.in(from, own).data, out.bytes(own), stream());
   vendor_calls calls(*by_);
   for (int peer = 0; peer < over_->size(); ++peer) {
@@ -209,6 +219,7 @@ void library_queue::all_to_all(const_view from, std::span<const std::size_t> sen
 
 void library_queue::send(const_view message) {
   throw_first(check_on(device_, "send", message));
+  note_send(watched_, message.bytes);
   vendor_calls calls(*by_);
   calls.send(bytes_at(message), message.bytes, nc::uint8, by_->peer());
   calls.end();
@@ -216,6 +227,7 @@ void library_queue::send(const_view message) {
 
 void library_queue::recv(mutable_view into) {
   throw_first(check_on(device_, "recv", into));
+  note_receive(watched_, into.bytes);
   vendor_calls calls(*by_);
   calls.recv(bytes_at(into), into.bytes, nc::uint8, by_->peer());
   calls.end();

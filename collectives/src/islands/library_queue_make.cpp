@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "communicator/group.hpp"
+#include "islands/library_watch.hpp"
 #include "islands/parts.hpp"
 #include "islands/peer_watch.hpp"
 #include "islands/vendor_group.hpp"
@@ -58,11 +59,18 @@ library_queue::library_queue(const communicator& over, accelerator& device,
       device_(device),
       by_(std::make_unique<detail::vendor_group>(device, library, rank, size)) {}
 
-library_queue::~library_queue() = default;
+library_queue::~library_queue() {
+  if (calls_) calls_->stop();
+}
 
 /// Before it is started there is nobody else to abort it.
-void library_queue::watch(int peer, failure_handler what) {
+void library_queue::watch(int peer, std::span<const int> neighbours, std::uint32_t flow,
+                          const std::array<char, 128>& id, failure_handler what) {
   on_failure_ = std::move(what);
+  watched_ = peer;
+  const std::uint64_t queue = std::hash<std::string_view>()({id.data(), id.size()});
+  calls_ = std::make_shared<detail::library_watch>(over_, neighbours, queue, flow,
+                                                   [this](const error& why) { on_failure_(why); });
   watch_ = std::make_unique<detail::peer_watch>(*over_, peer, [this](const error& why) {
     if (is_started_) return on_failure_(why);
     abort(why);
@@ -85,6 +93,7 @@ asio::awaitable<void> library_queue::start(const std::array<char, 128>& id, dire
     throw;
   }
   is_started_ = true;
+  calls_->start();
 }
 
 asio::awaitable<library_queue::made> library_queue::make(communicator& over, island_member mine,
@@ -110,8 +119,11 @@ asio::awaitable<library_queue::made> library_queue::make(communicator& over, isl
       over, device, *library, ranks.min_library_version, over.rank(), over.size()));
   const int next = (over.rank() + 1) % over.size();
   co_await over.internals()->connect(next);
-  queue->watch(next, std::move(what));
-  co_await queue->start(all.front().ids.front().bytes, direction::none);
+  const std::array<char, 128>& id = all.front().ids.front().bytes;
+  const flow_id flow = queue->over_->flow(detail::group::watch_tag::library);
+  const std::array<int, 2> neighbours{next, (over.rank() + over.size() - 1) % over.size()};
+  queue->watch(next, neighbours, flow, id, std::move(what));
+  co_await queue->start(id, direction::none);
   result.queue = std::move(queue);
   co_return result;
 }
@@ -142,7 +154,9 @@ asio::awaitable<library_queue::made_pair> library_queue::make_pair(communicator&
   for (std::size_t i = 0; i < 2; ++i) {
     queues[i].reset(
         new library_queue(over, device, *library, ranks.min_library_version, is_first ? 0 : 1, 2));
-    queues[i]->watch(peer, what);
+    const flow_id flow = queues[i]->over_->flow(i == 0 ? detail::group::watch_tag::library_lower
+                                                       : detail::group::watch_tag::library_higher);
+    queues[i]->watch(peer, {&peer, 1}, flow, first.ids[i].bytes, what);
     co_await queues[i]->start(first.ids[i].bytes,
                               is_first == (i == 0) ? direction::sends : direction::receives);
   }
@@ -152,7 +166,33 @@ asio::awaitable<library_queue::made_pair> library_queue::make_pair(communicator&
 }
 
 void library_queue::abort(const error& why) {
+  calls_->stop();
   by_->abort_group(why);
+}
+
+void library_queue::note(collective what, std::size_t bytes, int root) {
+  calls_->calls().add({what, detail::by_islands, bytes, root});
+}
+
+void library_queue::note(collective what, std::size_t bytes, data_type type, reduce_op op,
+                         int root) {
+  calls_->calls().add({what, detail::by_islands, bytes, type, op, root});
+}
+
+void library_queue::note_send(int to, std::size_t bytes) {
+  if (to != over_->rank()) calls_->calls().add_send(to, bytes);
+}
+
+void library_queue::note_receive(int from, std::size_t bytes) {
+  if (from != over_->rank()) calls_->calls().add_receive(from, bytes);
+}
+
+void library_queue::set_time_limit(std::chrono::milliseconds limit) noexcept {
+  calls_->set_time_limit(limit);
+}
+
+std::string library_queue::missing_text() const {
+  return calls_->calls().missing_text();
 }
 
 void* library_queue::native() const noexcept {
@@ -160,6 +200,7 @@ void* library_queue::native() const noexcept {
 }
 
 void* library_queue::release() noexcept {
+  calls_->stop();
   return by_->release();
 }
 

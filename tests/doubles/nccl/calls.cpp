@@ -32,6 +32,7 @@ nc::result post(const char* name, nc::comm over, posted one) {
       one.own_part.factor = made->second.factor;
       one.parameters.op = of_products;
     }
+    if (!is_message && one.parameters.count == 0) return nc::success;
     one.own_part.by = by;
     if (groups_of_this_thread().depth == 0) return own.start(in, {one});
     groups_of_this_thread().calls.push_back(one);

@@ -27,6 +27,11 @@ void nccl_double::hang_initializations() {
   world_->is_hanging = true;
 }
 
+void nccl_double::hang_mismatches() {
+  const cuda::world::lock held(cuda::world::now()->mutex);
+  world_->is_mismatch_hanging = true;
+}
+
 std::size_t nccl_double::calls(const std::string& function) const {
   const cuda::world::lock held(cuda::world::now()->mutex);
   const auto found = world_->counts.find(function);

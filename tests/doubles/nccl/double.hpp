@@ -34,6 +34,8 @@ class nccl_double {
   void fail(const std::string& function, int at_call, nc::result with);
   /// No initialization ends before this double does.
   void hang_initializations();
+  /// Calls that differ between ranks wait until they are aborted, as on GPUs, and are no misuse.
+  void hang_mismatches();
   std::size_t calls(const std::string& function) const;
   /// Communicators and operations that are still open.
   std::size_t open() const;

@@ -106,6 +106,11 @@ std::shared_ptr<shared_call> world::match(cuda::world& in, const posted& one) {
     std::shared_ptr<shared_call>& found = among[key];
     if (!found) found = std::make_shared<shared_call>(one.parameters, parts);
     at = found;
+    if (is_mismatch_hanging && at->parameters != one.parameters) {
+      at = std::make_shared<shared_call>(one.parameters, parts);
+      at->sides[as] = one.own_part;
+      return;
+    }
     at->sides[as] = one.own_part;
     if (at->all_arrived()) among.erase(key);
   };

@@ -102,6 +102,7 @@ class world {
   std::condition_variable_any arrivals;
   bool is_hanging = false;  ///< initializations wait until `is_ending`
   bool is_ending = false;   ///< initializations wait no longer
+  bool is_mismatch_hanging = false;
   std::map<std::string, std::size_t> counts;
   struct fault {
     std::string function;
