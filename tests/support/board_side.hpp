@@ -30,7 +30,7 @@ class board_pages {
 };
 
 /// A rank's side, which records whose doorbell it rings.
-class board_side final : public board {
+class board_side : public board {
  public:
   board_side(const board_pages& on, int rank, int size) : board(on.data(), rank, size) {}
   bool spin_wait(waiter&) noexcept override { return false; }

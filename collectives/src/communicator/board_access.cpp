@@ -67,6 +67,15 @@ bool board_access::poll() noexcept {
   return next_ >= last_;
 }
 
+std::optional<board::awaited> board_access::missing() const noexcept {
+  if (writes_) return std::nullopt;
+  board::awaited left{call_};
+  for (int r = next_; r < last_; ++r) {
+    if (r != on_->rank() && !on_->has(r, call_)) left.ranks |= std::uint32_t{1} << r;
+  }
+  return left;
+}
+
 asio::awaitable<void> board_access::wait() {
   suspend wait{this};
   return asio::async_initiate<const asio::use_awaitable_t<>&, void()>(wait, asio::use_awaitable);

@@ -56,6 +56,7 @@ class board_access final : private board::waiter {
   bool poll() noexcept override;
   void complete(std::shared_ptr<const error> failure) override;
   void abandon() noexcept override;
+  std::optional<board::awaited> missing() const noexcept override;
   int missing_rank() const noexcept override { return writes_ ? on_->lagging_rank() : next_; }
 
   const asio::any_io_executor& executor_;

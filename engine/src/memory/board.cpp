@@ -4,6 +4,34 @@
 
 namespace tandem {
 
+/// What a blocked rank waits for: a call, modulo 2^48, and 16 bits for its ranks. The bit of the
+/// blocked rank itself: any write. 0: it is not blocked. One word, so that nobody takes a rank out
+/// of what has become another wait. Other processes may write anything.
+class board::blocked_word {
+ public:
+  explicit blocked_word(std::uint64_t bits) noexcept : bits_(bits) {}
+  explicit blocked_word(const awaited& what) noexcept
+      : bits_(what.call << rank_bits | what.ranks) {}
+
+  std::uint64_t bits() const noexcept { return bits_; }
+  std::uint64_t call() const noexcept { return bits_ >> rank_bits; }
+  static bool is_same_call(std::uint64_t a, std::uint64_t b) noexcept {
+    return a << rank_bits == b << rank_bits;
+  }
+  bool waits_for(int rank) const noexcept { return (bits_ >> rank & 1) != 0; }
+  /// 0: it waits for no other.
+  std::uint64_t without(int rank) const noexcept {
+    const std::uint64_t rest = bits_ & ~(std::uint64_t{1} << rank);
+    return (rest & ((std::uint64_t{1} << rank_bits) - 1)) == 0 ? 0 : rest;
+  }
+
+ private:
+  static constexpr int rank_bits = 16;
+  static_assert(max_ranks <= rank_bits);
+
+  std::uint64_t bits_;
+};
+
 std::size_t board::bytes_for(int ranks) noexcept {
   return static_cast<std::size_t>(ranks) * sizeof(area);
 }
@@ -76,15 +104,38 @@ void board::wake_blocked_ranks() noexcept {
 
 void board::ring_blocked_ranks() noexcept {
   for (int r = 0; r < size_; ++r) {
-    std::atomic<std::uint32_t>& blocked = of(r).state.blocked;
-    if (blocked.load(std::memory_order_relaxed) == 0) continue;
-    if (blocked.exchange(0, std::memory_order_seq_cst) != 0) ring_doorbell(r);
+    if (arrive(rank_, of(r).state.blocked, r)) ring_doorbell(r);
   }
 }
 
-void board::set_blocked() noexcept {
-  of(rank_).state.blocked.store(1, std::memory_order_relaxed);
+bool board::has_contributed(int rank, const blocked_word& to) const noexcept {
+  const auto& there = of(rank).slots[to.call() % slots_per_rank].call;
+  return blocked_word::is_same_call(there.load(std::memory_order_acquire) - 1, to.call());
+}
+
+bool board::arrive(int rank, std::atomic<std::uint64_t>& blocked, int blocked_rank) const noexcept {
+  std::uint64_t bits = blocked.load(std::memory_order_relaxed);
+  while (bits != 0) {
+    const blocked_word word(bits);
+    std::uint64_t rest = 0;
+    if (!word.waits_for(blocked_rank)) {  // else for any write
+      if (!word.waits_for(rank) || !has_contributed(rank, word)) return false;
+      rest = word.without(rank);
+    }
+    if (blocked.compare_exchange_weak(bits, rest, std::memory_order_seq_cst)) return rest == 0;
+  }
+  return false;
+}
+
+/// Ranks that have contributed before they could see the word are taken out of it here.
+void board::set_blocked(const std::optional<awaited>& until) noexcept {
+  std::atomic<std::uint64_t>& own = of(rank_).state.blocked;
+  const awaited any{0, std::uint32_t{1} << rank_};
+  own.store(blocked_word(until.value_or(any)).bits(), std::memory_order_relaxed);
   detail::full_fence();  // pairs with `wake_blocked_ranks`
+  for (int r = 0; until && r < size_; ++r) {
+    if ((until->ranks >> r & 1) != 0 && has(r, until->call)) arrive(r, own, rank_);
+  }
 }
 
 void board::clear_blocked() noexcept {

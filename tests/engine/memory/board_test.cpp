@@ -84,6 +84,69 @@ TEST(Board, RingsBlockedRanksOnce) {
   EXPECT_EQ(b.rung, std::vector<int>{0});
 }
 
+/// A rank that waits for all is rung by the last of them only.
+TEST(Board, RingsWhenTheLastRankHasContributed) {
+  const pages memory(4);
+  side a(memory, 0, 4), b(memory, 1, 4), c(memory, 2, 4), d(memory, 3, 4);
+  for (side* each : {&a, &b, &c, &d}) each->begin(0);
+  a.contribute(0, 1);
+  a.flush_wakeups();
+  a.set_blocked(board::awaited{0, 0b1110});
+  c.contribute(0, 1);
+  c.flush_wakeups();
+  b.contribute(0, 1);
+  b.flush_wakeups();
+  EXPECT_TRUE(b.rung.empty());
+  EXPECT_TRUE(c.rung.empty());
+  d.contribute(0, 1);
+  d.flush_wakeups();
+  EXPECT_EQ(d.rung, std::vector<int>{0});
+  d.end(0);
+  EXPECT_EQ(d.rung, std::vector<int>{0}) << "once";
+}
+
+TEST(Board, ContributionsToOtherCallsDoNotRing) {
+  const pages memory(2);
+  side a(memory, 0, 2), b(memory, 1, 2);
+  for (side* each : {&a, &b}) {
+    each->begin(0);
+    each->begin(1);
+  }
+  a.set_blocked(board::awaited{1, 0b10});
+  b.contribute(0, 1);
+  b.end(0);
+  EXPECT_TRUE(b.rung.empty());
+  b.contribute(1, 1);
+  b.flush_wakeups();
+  EXPECT_EQ(b.rung, std::vector<int>{0});
+}
+
+/// Those that have contributed before it is marked as blocked do not ring it.
+TEST(Board, WaitsForThoseThatAreMissingOnly) {
+  const pages memory(3);
+  side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
+  for (side* each : {&a, &b, &c}) each->begin(0);
+  b.contribute(0, 1);
+  b.flush_wakeups();
+  a.set_blocked(board::awaited{0, 0b110});
+  c.contribute(0, 1);
+  c.flush_wakeups();
+  EXPECT_EQ(c.rung, std::vector<int>{0});
+}
+
+TEST(Board, OnlyTheRootRingsThoseThatWaitForIt) {
+  const pages memory(3);
+  side a(memory, 0, 3), b(memory, 1, 3), c(memory, 2, 3);
+  for (side* each : {&a, &b, &c}) each->begin(5);
+  a.set_blocked(board::awaited{5, 0b100});
+  b.contribute(5, 1);
+  b.end(5);
+  EXPECT_TRUE(b.rung.empty());
+  c.contribute(5, 1);
+  c.flush_wakeups();
+  EXPECT_EQ(c.rung, std::vector<int>{0});
+}
+
 /// When the loop blocks, the end of a call rings the blocked ranks that it sees; a rank that blocks
 /// just then is found by the next poll of the loop or with the next call.
 TEST(Board, RingsAgainWhenLoopBlocks) {

@@ -73,6 +73,7 @@ void shared_board::wait(waiter& w, clock::time_point due) {
   waiting_.push_back({&w, due == clock::time_point::max() ? clock::now() + timeout_ : due});
   if (!timer_runs_ || waiting_.back().due < timer_.expiry()) arm_timer(waiting_.back().due);
   if (failed_) return fail_waiters();
+  is_armed_ = false;  // for the others only
   if (!loop().is_polling()) arm();
 }
 
@@ -116,7 +117,7 @@ void shared_board::arm() {
   flush_wakeups();
   if (is_armed_ || waiting_.empty() || failed_) return;
   is_armed_ = true;
-  set_blocked();
+  set_blocked(waiting_.size() == 1 ? waiting_.front().who->missing() : std::nullopt);
   if (can_progress()) poll_later();
 }
 

@@ -31,6 +31,12 @@ class board {
   static constexpr std::size_t max_bytes = 4096;  ///< of one rank's contribution to a call
   static constexpr int max_ranks = 16;
 
+  /// Contributions to one call: those of all these ranks (bit r: of rank r).
+  struct awaited {
+    std::uint64_t call = 0;
+    std::uint32_t ranks = 0;
+  };
+
   /// A call that waits for other ranks. Polled whenever its condition may have changed.
   class waiter {
    public:
@@ -40,6 +46,8 @@ class board {
     virtual void complete(std::shared_ptr<const error> failure) = 0;
     /// The execution context is destroyed: frees what waits, calls nothing.
     virtual void abandon() noexcept = 0;
+    /// What it waits for, if that is contributions to a call.
+    virtual std::optional<awaited> missing() const noexcept = 0;
     /// A rank of the board that it waits for.
     virtual int missing_rank() const noexcept = 0;
 
@@ -103,8 +111,11 @@ class board {
   /// @param memory  `bytes_for(size)`, aligned to a cache line; owned by the derived class.
   board(std::byte* memory, int rank, int size) noexcept;
 
-  /// Marks this rank as blocked: it is woken when any rank writes. Poll once more afterwards.
-  void set_blocked() noexcept;
+  /// Marks this rank as blocked. Poll once more afterwards.
+  /// @param until  it is woken when all of these contributions are there, by the rank that is the
+  ///   last: others would wake it in vain, which makes up most of the time where ranks share cores;
+  ///   empty: when any rank writes
+  void set_blocked(const std::optional<awaited>& until = {}) noexcept;
   void clear_blocked() noexcept;
 
  private:
@@ -118,7 +129,7 @@ class board {
   };
   /// `finished`: this rank has ended every call with a lower number.
   struct alignas(64) rank_state {
-    std::atomic<std::uint32_t> blocked;
+    std::atomic<std::uint64_t> blocked;  ///< a `blocked_word`
     alignas(64) std::atomic<std::uint64_t> finished;
   };
   struct area {
@@ -126,11 +137,16 @@ class board {
     std::array<slot, slots_per_rank> slots;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+  class blocked_word;
 
   /// Wakes a rank of the board, possibly this one, for which another call may wait.
   virtual void ring_doorbell(int rank) noexcept = 0;
   /// True if this rank's loop calls `flush_wakeups` soon.
   virtual bool flushes_soon() const noexcept { return false; }
+  bool has_contributed(int rank, const blocked_word& to) const noexcept;
+  /// Takes a rank out of those that a blocked rank waits for. True: it was the last, and the word
+  /// is zero now.
+  bool arrive(int rank, std::atomic<std::uint64_t>& blocked, int blocked_rank) const noexcept;
   void wake_blocked_ranks() noexcept;
   void ring_blocked_ranks() noexcept;
   area& of(int rank) const noexcept { return areas_[rank]; }
