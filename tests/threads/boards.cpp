@@ -51,8 +51,8 @@ class sleeping_side : public test::board_side {
     while (const std::uint32_t left = missing(call)) {
       const int before = own.load();
       set_blocked(awaited{call, left});
-      const bool is_asleep = missing(call) != 0;
-      while (is_asleep && own.load() == before) {
+      const bool is_blocked = missing(call) != 0;
+      while (is_blocked && own.load() == before) {
         if (std::chrono::steady_clock::now() > end) return false;
         std::this_thread::yield();
       }

@@ -6,6 +6,7 @@
 #include <tandem/detail/event_loop.hpp>
 #include <tandem/detail/poller.hpp>
 #include <thread>
+#include <utility>
 
 namespace tandem {
 
@@ -92,14 +93,23 @@ struct polling_handler {
   asio::io_context* context;
   poller* sources;
   bool crowded;
+  /// Handlers that are queued may queue others that end the wait: those first. Four ranks on two
+  /// cores that reduced 8 bytes in turn with 15 us of work took 110 us each time, not 30, while the
+  /// last one to call polled for others before it returned from its own call.
+  bool goes_last;
+  bool polls_once;  ///< also after the end of the wait
 
   void operator()() const {
+    if (goes_last) {
+      return asio::post(*context, polling_handler{context, sources, crowded, false, polls_once});
+    }
     const clock::time_point end = clock::now() + max_follow_up_time;
     bool found = sources->poll_handler.found;
     int round = 0;
-    do {
+    while (!is_over() || (polls_once && round == 0)) {
       if (crowded ? poll_crowded() : sources->poll() || spin_on_memory()) found = true;
-    } while (++round < rounds_per_kernel_poll && !is_over() && !(found && stops_early(end)));
+      if (++round >= rounds_per_kernel_poll || (found && stops_early(end))) break;
+    }
     if (found && !crowded) poll_follow_ups();
     sources->poll_handler.found = found;
     sources->poll_handler.is_posted = false;
@@ -215,14 +225,20 @@ struct event_loop::waiting_for {
 bool event_loop::spin(std::chrono::nanoseconds for_time) {
   const clock::time_point end = clock::now() + for_time;
   int polls = 0;
+  bool is_first = true;
+  int own_runs = 1;
   sources_.poll_handler.found = false;
   do {
     if (!sources_.poll_handler.is_posted) {
       sources_.poll_handler.is_posted = true;
-      asio::post(context_, polling_handler{&context_, &sources_, policy_.crowded});
+      const bool goes_last = policy_.crowded && std::exchange(is_first, false);
+      const bool polls_once = !policy_.crowded || for_time.count() == 0;
+      own_runs = goes_last ? 2 : 1;
+      asio::post(context_,
+                 polling_handler{&context_, &sources_, policy_.crowded, goes_last, polls_once});
     }
     const int ran = poll_until_handler_ran(context_, sources_);
-    if (sources_.poll_handler.found || ran > 1) return true;
+    if (sources_.poll_handler.found || ran > own_runs) return true;
     if (context_.stopped()) return false;
     const bool yields = policy_.polls_per_yield > 0 && !policy_.crowded;
     if (yields && ++polls % policy_.polls_per_yield == 0) sched_yield();

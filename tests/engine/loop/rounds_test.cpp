@@ -142,6 +142,37 @@ TEST(event_loop, runs_in_turns) {
   EXPECT_GT(polls, 0);
 }
 
+/// A rank that shares its core returns from its call before it polls for others.
+TEST(event_loop, crowded_it_runs_what_handlers_queue_before_it_polls) {
+  asio::io_context context{1};
+  const auto work = asio::make_work_guard(context);
+  int polls = 0, polls_before = -1;
+  const idle_link link(context, pollable::poll_cost::system_call, [&] { ++polls; });
+  detail::event_loop loop(context, {.max_spin = 10ms, .crowded = true});
+  std::atomic<bool> done{false};
+  asio::post(context, [&] {
+    asio::post(context, [&] {
+      polls_before = polls;
+      done = true;
+    });
+  });
+  loop.run_until(done);
+  EXPECT_EQ(polls_before, 0);
+  EXPECT_EQ(polls, 0) << "nothing is waited for any more";
+}
+
+/// Without an event it sleeps: its own handler, which is queued twice, is none.
+TEST(event_loop, crowded_it_sleeps) {
+  asio::io_context context{1};
+  const auto work = asio::make_work_guard(context);
+  const idle_link link(context, pollable::poll_cost::system_call, [] {});
+  detail::event_loop loop(context, {.max_spin = 1ms, .crowded = true});
+  const std::atomic<bool> never{false};
+  loop.run_until(never, std::chrono::steady_clock::now() + 30ms);
+  EXPECT_GE(loop.stats().missed, 1U);
+  EXPECT_EQ(loop.stats().caught, 0U);
+}
+
 TEST(event_loop, ends_at_its_limit_and_when_stopped) {
   asio::io_context context{1};
   const auto work = asio::make_work_guard(context);

@@ -113,8 +113,7 @@ class board {
 
   /// Marks this rank as blocked. Poll once more afterwards.
   /// @param until  it is woken when all of these contributions are there, by the rank that is the
-  ///   last: others would wake it in vain, which makes up most of the time where ranks share cores;
-  ///   empty: when any rank writes
+  ///   last, as others would wake it for nothing; empty: when any rank writes
   void set_blocked(const std::optional<awaited>& until = {}) noexcept;
   void clear_blocked() noexcept;
 
