@@ -1,4 +1,4 @@
-// Our types against NVIDIA's nccl.h, at compile time.
+// Our types against NVIDIA's nccl.h, at compile time; against AMD's by hand (rccl_header).
 #include <gtest/gtest.h>
 #include <nccl.h>
 
@@ -43,8 +43,13 @@ SAME(float16, ncclFloat16);
 SAME(float32, ncclFloat32);
 SAME(float64, ncclFloat64);
 SAME(bfloat16, ncclBfloat16);
+#if defined(RCCL_FLOAT8) && NCCL_VERSION_CODE < 22400
+SAME(float8_e4m3, ncclFp8E4M3);
+SAME(float8_e5m2, ncclFp8E5M2);
+#else
 SAME(float8_e4m3, ncclFloat8e4m3);
 SAME(float8_e5m2, ncclFloat8e5m2);
+#endif
 static_assert(ours::float8_e5m2 + 1 == ncclNumTypes);
 SAME(on_device, ncclScalarDevice);
 SAME(on_host, ncclScalarHostImmediate);
@@ -65,8 +70,10 @@ SAME_OFFSET(min_blocks, minCTAs);
 SAME_OFFSET(max_blocks, maxCTAs);
 SAME_OFFSET(net_name, netName);
 SAME_OFFSET(split_share, splitShare);
+#if NCCL_VERSION_CODE >= 22700
 SAME_OFFSET(traffic_class, trafficClass);
 SAME_OFFSET(comm_name, commName);
+#endif
 
 TEST(NcclHeader, ConfigurationBeginsAlike) {
   ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
