@@ -347,6 +347,30 @@ TEST(LibraryCalls, DifferentCallsAreNamedOnEveryRank) {
   });
 }
 
+/// One rank gives the lengths of its blocks, which are all equal, and the other one none.
+TEST(LibraryCalls, EqualBlocksMayBeGivenInTwoWays) {
+  device_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    const auto own = static_cast<float>(10 * me.rank);
+    const std::vector<std::size_t> lengths(2, 2 * sizeof(float));
+    const std::size_t* const given = me.rank == 0 ? lengths.data() : nullptr;
+    device_numbers from(me, {own, own + 1, own + 2, own + 3}), into(me, filled(4, -1));
+    const auto exchange = [&] {
+      const tandem_call call = me.call();
+      tandem_op* op = nullptr;
+      EXPECT_EQ(tandem_all_to_all(me.world, from.buffer(), given, into.buffer(), given, &call, &op,
+                                  &me.error),
+                TANDEM_OK);
+      EXPECT_EQ(me.finish(op), TANDEM_OK) << me.error.text;
+    };
+    exchange();
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // the ranks have reported it
+    exchange();
+    const auto first = static_cast<float>(2 * me.rank);
+    EXPECT_EQ(into.get(), (numbers{first, first + 1, 10 + first, 11 + first}));
+  });
+}
+
 /// The receiver would wait for the rest.
 TEST(LibraryCalls, MessagesOfDifferentLengthsAreNamedOnBothRanks) {
   device_jobs jobs({0, 1});

