@@ -79,6 +79,7 @@ struct device_rank {
 };
 
 using numbers = std::vector<float>;
+inline constexpr tandem_reduction added{TANDEM_FLOAT32, TANDEM_SUM, 1};
 
 inline numbers filled(std::size_t count, float value) {
   return numbers(count, value);

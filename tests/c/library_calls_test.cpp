@@ -7,8 +7,6 @@
 namespace tandem::test {
 namespace {
 
-constexpr tandem_reduction sum{TANDEM_FLOAT32, TANDEM_SUM, 1};
-
 numbers all_reduced(device_rank& me, tandem_reduction how, float value) {
   device_numbers data(me, filled(5, value));
   const tandem_call call = me.call();
@@ -29,7 +27,7 @@ TEST(LibraryCalls, ReduceInStreamOrder) {
   device_jobs jobs({0, 1, 2});
   jobs.run([](device_rank& me) {
     for (int i = 0; i < 20; ++i) {
-      EXPECT_EQ(all_reduced(me, sum, static_cast<float>(me.rank + i)),
+      EXPECT_EQ(all_reduced(me, added, static_cast<float>(me.rank + i)),
                 filled(5, static_cast<float>(3 + 3 * i)));
     }
     EXPECT_EQ(described(me).find("NCCL 2.28.3"), 0) << described(me);
@@ -54,7 +52,7 @@ TEST(LibraryCalls, RanksThatShareADeviceUseChannels) {
   expect_log("ranks 0 and 1 share a device; give each rank a GPU of its own");
   device_jobs jobs({0, 0});
   jobs.run([](device_rank& me) {
-    EXPECT_EQ(all_reduced(me, sum, 2), filled(5, 4));
+    EXPECT_EQ(all_reduced(me, added, 2), filled(5, 4));
     EXPECT_EQ(described(me).find("NCCL"), std::string::npos) << described(me);
   });
   EXPECT_EQ(jobs.library.calls("ncclAllReduce"), 0);
@@ -72,7 +70,7 @@ TEST(LibraryCalls, IslandsOfTwoVendors) {
       all.push_back(std::make_unique<device_numbers>(me, filled(50, own + static_cast<float>(i))));
       const tandem_call call = me.call();
       const tandem_buffer data = all.back()->buffer();
-      EXPECT_EQ(tandem_all_reduce(me.world, data, data, sum, &call, &ops.emplace_back(nullptr),
+      EXPECT_EQ(tandem_all_reduce(me.world, data, data, added, &call, &ops.emplace_back(nullptr),
                                   &me.error),
                 TANDEM_OK);
       EXPECT_EQ(tandem_barrier(me.world, nullptr, &ops.emplace_back(nullptr), &me.error),
@@ -104,7 +102,7 @@ TEST(LibraryCalls, IslandsOfTwoVendors) {
 
 TEST(LibraryCalls, TheSettingTurnsThemOff) {
   device_jobs jobs({0, 1});
-  jobs.run([](device_rank& me) { EXPECT_EQ(all_reduced(me, sum, 2), filled(5, 4)); },
+  jobs.run([](device_rank& me) { EXPECT_EQ(all_reduced(me, added, 2), filled(5, 4)); },
            {"vendor-library", "0", nullptr});
   EXPECT_EQ(jobs.library.calls("ncclAllReduce"), 0);
 }
@@ -124,7 +122,7 @@ TEST(LibraryCalls, EveryCollective) {
     EXPECT_EQ(data.get(), filled(4, 2));
 
     device_numbers one(me, filled(4, own)), into(me, filled(4, -1));
-    done(tandem_reduce(me.world, one.buffer(), into.buffer(), sum, 1, &call, &op, &me.error));
+    done(tandem_reduce(me.world, one.buffer(), into.buffer(), added, 1, &call, &op, &me.error));
     EXPECT_EQ(into.get(), filled(4, me.rank == 1 ? 3 : -1));
 
     device_numbers three(me, filled(3, -1));
@@ -140,10 +138,10 @@ TEST(LibraryCalls, EveryCollective) {
     EXPECT_EQ(three.get(), (numbers{0, 2, 2}));
 
     device_numbers all(me, {1, 2, 3}), part(me, filled(2, -1));
-    done(tandem_reduce_scatter(me.world, all.buffer(), part.part(0, 1), nullptr, sum, &call, &op,
+    done(tandem_reduce_scatter(me.world, all.buffer(), part.part(0, 1), nullptr, added, &call, &op,
                                &me.error));
     EXPECT_EQ(part.get()[0], 3 * (own + 1));
-    done(tandem_reduce_scatter(me.world, all.buffer(), part.part(0, mine), lengths.data(), sum,
+    done(tandem_reduce_scatter(me.world, all.buffer(), part.part(0, mine), lengths.data(), added,
                                &call, &op, &me.error));
     if (me.rank == 2) {
       EXPECT_EQ(part.get(), (numbers{6, 9}));
@@ -189,7 +187,7 @@ TEST(LibraryCalls, CollectivesStartInTheOrderOfTheirCalls) {
       }
       float one = 1;
       const tandem_buffer host{&one, sizeof one, TANDEM_HOST, 0};
-      EXPECT_EQ(tandem_all_reduce(me.world, host, host, sum, nullptr, &ops[1], &me.error),
+      EXPECT_EQ(tandem_all_reduce(me.world, host, host, added, nullptr, &ops[1], &me.error),
                 TANDEM_OK);
       for (tandem_op* const each : ops) {
         EXPECT_EQ(tandem_op_wait(each, 20000, &me.error), TANDEM_OK) << me.error.text;
@@ -240,7 +238,7 @@ TEST(LibraryCalls, BatchesAreLaunchedAsOne) {
       EXPECT_EQ(tandem_op_wait(ops[0], 0, &me.error), TANDEM_ERR_BAD_INPUT);
       EXPECT_EQ(tandem_send(me.world, sent.buffer(), other, 0, &call, &ops[1], &me.error),
                 TANDEM_OK);
-      EXPECT_EQ(tandem_all_reduce(me.world, total.buffer(), total.buffer(), sum, &call, &ops[2],
+      EXPECT_EQ(tandem_all_reduce(me.world, total.buffer(), total.buffer(), added, &call, &ops[2],
                                   &me.error),
                 TANDEM_OK);
       EXPECT_EQ(tandem_batch_launch(batch, &me.error), TANDEM_OK);
@@ -265,7 +263,7 @@ TEST(LibraryCalls, CompletionIsReported) {
       const tandem_call call = me.call();
       tandem_op* op = nullptr;
       EXPECT_EQ(
-          tandem_all_reduce(me.world, data.buffer(), data.buffer(), sum, &call, &op, &me.error),
+          tandem_all_reduce(me.world, data.buffer(), data.buffer(), added, &call, &op, &me.error),
           TANDEM_OK);
       std::atomic<bool> is_over{false};
       tandem_op_on_complete(
@@ -284,14 +282,15 @@ TEST(LibraryCalls, ALostRankEndsWhatIsQueued) {
   device_jobs jobs({0, 1, 2});
   std::atomic<int> reduced{0};
   jobs.run([&reduced](device_rank& me) {
-    EXPECT_EQ(all_reduced(me, sum, 1), filled(5, 3));
+    EXPECT_EQ(all_reduced(me, added, 1), filled(5, 3));
     for (++reduced; reduced < 3;) std::this_thread::yield();
     if (me.rank == 1) return tandem_job_abort(me.job, "for a test");
     device_numbers data(me, filled(5, 1));
     const tandem_call call = me.call();
     tandem_op* op = nullptr;
-    ASSERT_EQ(tandem_all_reduce(me.world, data.buffer(), data.buffer(), sum, &call, &op, &me.error),
-              TANDEM_OK);
+    ASSERT_EQ(
+        tandem_all_reduce(me.world, data.buffer(), data.buffer(), added, &call, &op, &me.error),
+        TANDEM_OK);
     EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_ERR_PEER_LOST) << me.error.text;
     EXPECT_NE(std::string(me.error.text).find("rank 1 has aborted: for a test"), std::string::npos)
         << me.error.text;
@@ -304,7 +303,7 @@ TEST(LibraryCalls, ALostRankEndsWhatIsQueued) {
 TEST(LibraryCalls, WrongArgumentsChangeNothing) {
   device_jobs jobs({0, 1});
   jobs.run([](device_rank& me) {
-    EXPECT_EQ(all_reduced(me, sum, 1), filled(5, 2));
+    EXPECT_EQ(all_reduced(me, added, 1), filled(5, 2));
     device_numbers data(me, filled(5, 1));
     const tandem_call call = me.call();
     tandem_op* op = nullptr;
@@ -312,7 +311,7 @@ TEST(LibraryCalls, WrongArgumentsChangeNothing) {
       EXPECT_EQ(tandem_broadcast(me.world, data.buffer(), 7, &call, &op, &me.error), TANDEM_OK);
       EXPECT_EQ(me.finish(op), TANDEM_ERR_BAD_INPUT) << me.error.text;
     }
-    EXPECT_EQ(all_reduced(me, sum, 1), filled(5, 2));
+    EXPECT_EQ(all_reduced(me, added, 1), filled(5, 2));
   });
 }
 

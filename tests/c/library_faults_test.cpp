@@ -4,8 +4,6 @@
 namespace tandem::test {
 namespace {
 
-constexpr tandem_reduction added{TANDEM_FLOAT32, TANDEM_SUM, 1};
-
 void expect_one_reduced(device_rank& me) {
   device_numbers data(me, filled(5, 1));
   const tandem_call call = me.call();

@@ -14,7 +14,9 @@ namespace tandem::test {
 namespace {
 
 class NcclCalls : public testing::TestWithParam<islands> {};
-INSTANTIATE_TEST_SUITE_P(Islands, NcclCalls, testing::Values(islands::one, islands::of_one_rank),
+INSTANTIATE_TEST_SUITE_P(Islands, NcclCalls,
+                         testing::Values(islands::one, islands::of_one_rank,
+                                         islands::of_one_rank_staged),
                          name_of_islands);
 
 TEST_P(NcclCalls, Reduce) {
@@ -287,6 +289,50 @@ TEST(NcclAcrossIslands, AnAbortReleasesStreams) {
       EXPECT_EQ(ncclSend(at(data), 1, nccl_abi::float32, 0, me.comm, me.stream.get()),
                 nccl_abi::remote_error);
     }
+  });
+}
+
+/// The same for collectives by way of pinned memory.
+TEST(NcclAcrossIslands, AnAbortReleasesStreamsOfCollectives) {
+  expect_log("has aborted");
+  nccl_ranks ranks(2, islands::of_one_rank_staged);
+  std::promise<void> queued;
+  std::shared_future<void> is_queued = queued.get_future().share();
+  ranks.run([&](nccl_rank& me) {
+    device_numbers data(me, filled(6, 1));
+    const auto reduce = [&] {
+      return ncclAllReduce(at(data), at(data), 6, nccl_abi::float32, nccl_abi::sum, me.comm,
+                           me.stream.get());
+    };
+    for (int i = 0; i < 3; ++i) NCCL_OK(reduce());
+    EXPECT_EQ(data.get(), filled(6, 8));
+    if (me.rank == 0) {
+      is_queued.wait();
+      EXPECT_EQ(ncclCommAbort(std::exchange(me.comm, nullptr)), nccl_abi::success);
+    } else {
+      for (int i = 0; i < 20; ++i) NCCL_OK(reduce());
+      queued.set_value();
+      me.gpu->finish(me.stream.get());
+      EXPECT_EQ(reduce(), nccl_abi::remote_error);
+      EXPECT_NE(std::string(ncclGetLastError(me.comm)).find("rank 0 has aborted"),
+                std::string::npos)
+          << ncclGetLastError(me.comm);
+    }
+    data.finish();
+  });
+}
+
+/// What has been queued is carried out.
+TEST(NcclAcrossIslands, ACommunicatorIsDestroyedBehindItsCollectives) {
+  nccl_ranks ranks(2, islands::of_one_rank_staged);
+  ranks.run([&](nccl_rank& me) {
+    device_numbers data(me, filled(6, 1));
+    for (int i = 0; i < 30; ++i) {
+      NCCL_OK(ncclAllReduce(data.part(0, 3).data, data.part(3, 3).data, 3, nccl_abi::float32,
+                            nccl_abi::sum, me.comm, me.stream.get()));
+    }
+    EXPECT_EQ(ncclCommDestroy(std::exchange(me.comm, nullptr)), nccl_abi::success);
+    EXPECT_EQ(data.get(), (numbers{1, 1, 1, 2, 2, 2}));
   });
 }
 

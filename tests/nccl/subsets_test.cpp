@@ -9,7 +9,9 @@ namespace tandem::test {
 namespace {
 
 class NcclSubsets : public testing::TestWithParam<islands> {};
-INSTANTIATE_TEST_SUITE_P(Islands, NcclSubsets, testing::Values(islands::one, islands::of_one_rank),
+INSTANTIATE_TEST_SUITE_P(Islands, NcclSubsets,
+                         testing::Values(islands::one, islands::of_one_rank,
+                                         islands::of_one_rank_staged),
                          name_of_islands);
 
 TEST_P(NcclSubsets, SplitAndShrink) {

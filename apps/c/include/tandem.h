@@ -241,9 +241,12 @@ typedef struct tandem_call {
   void* stream;
   int32_t has_stream;
   tandem_batch* batch; /* the operation starts when this is launched; NULL: at once */
+  /* Not 0: the stream may carry the operation out itself, so that what is queued on it later waits
+     until it is complete. It needs has_stream, and then tandem_op_wait_stream for that stream. */
+  int32_t in_stream;
 } tandem_call;
 #define TANDEM_CALL_INIT \
-  { sizeof(tandem_call), 0, NULL, 0, NULL }
+  { sizeof(tandem_call), 0, NULL, 0, NULL, 0 }
 
 /*
  * Each of these starts an operation and returns a handle in *op, to be released. They never block.
@@ -319,8 +322,10 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
  * The caller does not wait for operations that NCCL or RCCL carries out, except for the first
  * collective of a communicator and the first message between two ranks, which initialise it. For
  * messages that copy engines carry out between other GPUs of a host, it waits until the peer has
- * called: at once for a receive, if no other operation needs this processor. For all
- * others it does, unless the setting stream-waits is 1: a driver that loads a kernel on its first
+ * called: at once for a receive, if no other operation needs this processor. Nor does the caller
+ * wait for collectives that go through pinned memory (setting stream-staging-bytes), while no
+ * operation on device memory that channels carry is in progress; such an operation, when it is
+ * started, first waits for those. For all others it does, unless the setting stream-waits is 1: a driver that loads a kernel on its first
  * use, or frees memory, waits for all streams, and Tandem needs the driver to let them go on. With
  * that setting it waits for the first of a kind: of a function, type, peer and power of two of bytes.
  */

@@ -36,44 +36,87 @@ class device_side::event_pool {
   std::vector<accelerator::event> free_;
 };
 
-struct device_side::recorded_event {
-  explicit recorded_event(std::shared_ptr<event_pool> from)
-      : pool(std::move(from)), handle(pool->take()) {}
-  ~recorded_event() { pool->give_back(handle); }
-  recorded_event(const recorded_event&) = delete;
-  recorded_event& operator=(const recorded_event&) = delete;
+struct device_side::stream_point {
+  stream_point() = default;
+  ~stream_point() {
+    if (events) events->give_back(event);
+  }
+  stream_point(const stream_point&) = delete;
+  stream_point& operator=(const stream_point&) = delete;
 
-  const std::shared_ptr<event_pool> pool;
-  const accelerator::event handle;
+  void record(std::shared_ptr<event_pool> from, accelerator& of, accelerator::stream at) {
+    event = from->take();
+    events = std::move(from);
+    of.record(event, at);
+  }
+  /// The word that tells it, of a block.
+  std::uint32_t& word() const noexcept { return is_filled ? block->filled() : block->emptied(); }
+
+  std::shared_ptr<event_pool> events;  ///< null: no event
+  accelerator::event event = nullptr;
+  std::shared_ptr<staged_block> block;  ///< null: the event tells it
+  std::uint32_t number = 0;             ///< of the block's word
+  bool is_filled = false;
+  accelerator::stream on = nullptr;  ///< of a block
 };
 
 device_side::device_side(progress& loop, accelerator& on, bool streams_wait)
     : on_(on),
+      use_(loop.use_of(on.kind(), on.device())),
       can_hold_(streams_wait && on.facts().has_stream_memory_ops),
       events_(std::make_shared<event_pool>(on)),
-      watch_(loop.executor(), on) {
+      blocks_(std::make_shared<staging>(on)),
+      watch_(loop.executor(), on),
+      words_(std::make_shared<word_watch>(loop.executor())) {
   if (!can_hold_) return;
   // What `hold` makes on first use, which is then on any thread.
   const device_stream unused(on_);
   watch_.hold(unused.get()).release();
 }
 
+void device_side::require_no_capture(accelerator::stream of) const {
+  if (!on_.is_capturing(of)) return;
+  throw error(errc::bad_input, "the stream is being captured into a graph",
+              "call Tandem outside of the capture");
+}
+
 device_side::point device_side::mark(accelerator::stream of) {
-  if (on_.is_capturing(of)) {
-    throw error(errc::bad_input, "the stream is being captured into a graph",
-                "call Tandem outside of the capture");
-  }
-  const auto made = std::make_shared<recorded_event>(events_);
-  on_.record(made->handle, of);
+  require_no_capture(of);
+  const auto made = std::make_shared<stream_point>();
+  made->record(events_, on_, of);
+  return made;
+}
+
+device_side::point device_side::filled(std::shared_ptr<staged_block> which) {
+  const auto made = std::make_shared<stream_point>();
+  made->number = which->number();
+  made->block = std::move(which);
+  made->is_filled = true;
+  return made;
+}
+
+device_side::point device_side::emptied(std::shared_ptr<staged_block> which,
+                                        accelerator::stream out, bool is_awaited) {
+  const auto made = std::make_shared<stream_point>();
+  made->number = which->number();
+  made->block = std::move(which);
+  made->on = out;
+  if (is_awaited) made->record(events_, on_, out);
   return made;
 }
 
 bool device_side::has_passed(const point& what) const {
-  return on_.is_complete(what->handle);
+  if (what->block) return word_watch::has_reached(what->word(), what->number);
+  return on_.is_complete(what->event);
 }
 
-void device_side::await(accelerator::stream which, const point& what) const {
-  on_.await(which, what->handle);
+void device_side::await(accelerator::stream which, const point& what) {
+  if (what->events) {
+    on_.await(which, what->event);
+  } else if (which != what->on) {
+    // Not through the block's word, whose memory may go before this stream comes to it.
+    on_.await(which, mark(what->on)->event);
+  }
 }
 
 device_stream device_side::take_stream() {
@@ -84,8 +127,13 @@ device_stream device_side::take_stream() {
 }
 
 asio::awaitable<void> device_side::reached(point what) {
+  if (what->block) {
+    const std::shared_ptr<word_watch> words = words_;
+    co_await words->reached(what->word(), what->number);
+    co_return;
+  }
   device_stream own = take_stream();
-  on_.await(own.get(), what->handle);
+  on_.await(own.get(), what->event);
   co_await watch_.reached(own.get());
   free_streams_.push_back(std::move(own));
 }

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "progress.hpp"
+#include "staging.hpp"
+#include "word_watch.hpp"
 
 namespace tandem::c {
 
@@ -14,25 +16,34 @@ namespace tandem::c {
 /// operations and other streams wait for.
 class device_side {
   class event_pool;
-  struct recorded_event;
+  struct stream_point;
 
  public:
   /// A point in a stream's work. May outlive this object.
-  using point = std::shared_ptr<const recorded_event>;
+  using point = std::shared_ptr<const stream_point>;
 
   /// On the loop. @param streams_wait  whether `hold` is to be used
   device_side(progress& loop, accelerator& on, bool streams_wait);
 
   accelerator& on() const noexcept { return on_; }
+  device_use& use() const noexcept { return use_; }
 
   // Any thread.
 
   /// The point behind the work that is on the stream now. @par Errors thrown: `errc::bad_input` for
   /// a stream that is being captured into a graph; `device_failed`.
   point mark(accelerator::stream of);
+  /// @par Errors thrown: `errc::bad_input` for such a stream.
+  void require_no_capture(accelerator::stream of) const;
+  /// What a stream does with a block that was queued: the point at which it is filled, and the one
+  /// behind all, on `out`. Both pass without a call of the driver. @param is_awaited  whether other
+  /// streams are to wait for it, too
+  point filled(std::shared_ptr<staged_block> which);
+  point emptied(std::shared_ptr<staged_block> which, accelerator::stream out, bool is_awaited);
+  staging& blocks() noexcept { return *blocks_; }
   bool has_passed(const point& what) const;
   /// Later work on the stream waits for the point.
-  void await(accelerator::stream which, const point& what) const;
+  void await(accelerator::stream which, const point& what);
   /// Later work on the stream waits until the hold is released. @pre can_hold
   stream_hold hold(accelerator::stream which) { return watch_.hold(which); }
   bool can_hold() const noexcept { return can_hold_; }
@@ -48,9 +59,12 @@ class device_side {
   device_stream take_stream();
 
   accelerator& on_;
+  device_use& use_;
   const bool can_hold_;
   const std::shared_ptr<event_pool> events_;
+  const std::shared_ptr<staging> blocks_;
   device_watch watch_;
+  const std::shared_ptr<word_watch> words_;
   std::vector<device_stream> free_streams_;
 };
 

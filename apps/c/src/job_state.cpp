@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <tandem/channels.hpp>
+#include <tandem/detail/number_text.hpp>
 #include <utility>
 
 namespace tandem::c {
@@ -13,6 +14,18 @@ namespace {
 constexpr std::chrono::seconds store_timeout{60};
 /// After the kind of memory of a rank that does not use its vendor's library.
 constexpr std::string_view no_library = ", no library";
+/// Behind that, and followed by the setting stream-staging-bytes.
+constexpr std::string_view before_staged_bytes = "; staged ";
+
+/// Removes it from the text.
+std::size_t take_staged_bytes(std::string& kind) {
+  const std::size_t at = kind.find(before_staged_bytes);
+  if (at == std::string::npos) return 0;
+  std::size_t bytes = 0;
+  detail::read_number(std::string_view(kind).substr(at + before_staged_bytes.size()), bytes);
+  kind.resize(at);
+  return bytes;
+}
 
 std::vector<std::string> keys_of_ranks(std::string_view prefix, std::size_t count) {
   std::vector<std::string> keys;
@@ -67,9 +80,14 @@ asio::awaitable<void> job_state::join(std::shared_ptr<job_state> self, join_requ
   // All ranks wrap the fabric, or none does.
   std::string kind(name(how.kind));
   if (!how.options.vendor_library) kind += no_library;
+  kind += fmt::format("{}{}", before_staged_bytes, how.options.stream_staging_bytes);
   self->kinds_ = co_await exchange(self->store_, "c/kind", how.who.rank,
                                    static_cast<std::size_t>(how.who.size), std::move(kind),
                                    how.options.meet_timeout);
+  self->max_staged_bytes_ = how.options.stream_staging_bytes;
+  for (std::string& each : self->kinds_) {
+    self->max_staged_bytes_ = std::min(self->max_staged_bytes_, take_staged_bytes(each));
+  }
   if (std::ranges::any_of(self->kinds_, [](const std::string& k) {
         return !k.starts_with(name(memory_kind::host));
       })) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "operation.hpp"
+#include "staged_calls.hpp"
 
 namespace tandem::c {
 
@@ -45,6 +46,10 @@ struct library_call {
   /// The same on all ranks. Empty: always.
   std::function<bool(const library_queue&)> is_possible = {};
   std::function<void(library_queue&)> make = {};
+  data_call data = {};  ///< of a collective
+  /// The caller's own stream is to carry it out, if possible; then the operation has no beginning.
+  bool is_in_stream = false;
+  accelerator::stream stream = nullptr;
 };
 
 /// The operations of a group on device memory that are carried out in the order of streams: by NCCL
@@ -58,7 +63,7 @@ struct library_call {
 class library_calls : public std::enable_shared_from_this<library_calls> {
  public:
   /// `group` owns it. @pre `order` is not `none`
-  library_calls(group_of_ranks& group, stream_order order);
+  library_calls(group_of_ranks& group, stream_order order, std::size_t max_staged_bytes);
 
   /// Starts an operation: queues its call, or gives `body` to the group. Collectives without a call
   /// come here, too: they start in the order of all.
@@ -66,6 +71,9 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   void start(std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);
 
+  /// Whether such a collective would now be carried out by way of pinned memory, in the order of
+  /// streams (`staged_calls`).
+  bool is_staged(const library_call& what) const;
   /// Whether every rank may use its vendor's library.
   bool may_use_library() const noexcept { return may_use_library_; }
   /// "NCCL 2.28.9", or why not; empty before the first collective.
@@ -103,6 +111,9 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   };
 
   // With the lock.
+  bool is_staged(const lane& on, const library_call& what) const;
+  bool is_by_library(const lane& on, const library_call& what) const;
+  void stage(const std::shared_ptr<operation_state>& op, const library_call& call);
   void route(lane& on, std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);
   void start_lanes(const library_call& first);
@@ -139,6 +150,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   mutable std::mutex mutex_;
   std::map<std::pair<int, bool>, lane> lanes_;  ///< by peer and direction
   std::optional<error> failed_;
+  staged_calls staged_;
   /// Of the following, and never held for long: also the loop takes it.
   mutable std::mutex queued_mutex_;
   std::deque<queued_operation> queued_;

@@ -20,7 +20,7 @@ bool operation_state::wait(progress::time_point limit) {
   if (!is_routed_.load(std::memory_order_acquire)) loop_.wait(is_routed_, limit);
   const bool is_queued = [this] {
     const std::lock_guard lock(mutex_);
-    return end_ != nullptr;
+    return is_on_stream();
   }();
   if (!is_queued) {
     if (!is_done()) loop_.wait(is_done_, limit);
@@ -50,7 +50,7 @@ void operation_state::on_complete(std::function<void()> callback) {
     const std::lock_guard lock(mutex_);
     if (!is_done()) {
       callback_ = std::move(callback);
-      is_queued = end_ != nullptr;
+      is_queued = is_on_stream();
     }
   }
   if (callback) return loop_.notify_user(std::move(callback));
@@ -66,15 +66,18 @@ void operation_state::wait_on(accelerator::stream stream) {
   if (!is_routed_.load(std::memory_order_acquire)) {
     loop_.wait(is_routed_, progress::time_point::max());
   }
+  bool is_staged = false;
   {
     const std::lock_guard lock(mutex_);
     if (is_done()) return note_known();
-    if (end_ && may_go_on()) return side_->await(stream, end_);
-    if (side_ && side_->can_hold() && (!known_ || known_->contains(kind_of_call_))) {
+    is_staged = block_ != nullptr;
+    if (is_on_stream() && may_go_on()) return side_->await(stream, end_);
+    if (!is_staged && side_ && side_->can_hold() && (!known_ || known_->contains(kind_of_call_))) {
       holds_.push_back(side_->hold(stream));
       return;
     }
   }
+  if (is_staged) return let_stream_wait(stream);
   bool is_queued = false;
   {
     const std::lock_guard lock(mutex_);
@@ -87,6 +90,27 @@ void operation_state::wait_on(accelerator::stream stream) {
   loop_.wait(is_answered_, progress::time_point::max());
   const std::lock_guard lock(mutex_);
   if (!is_done()) side_->await(stream, end_);
+}
+
+/// A program that goes on may make a call behind the wait for which the driver keeps a lock until
+/// the stream has gone on. Then the loop must not need the driver for another operation.
+void operation_state::let_stream_wait(accelerator::stream stream) {
+  ++use_->waiting_streams;
+  if (use_->driver_users.load() > 0) {
+    --use_->waiting_streams;
+    wait(progress::time_point::max());
+    return note_known();
+  }
+  bool is_counted = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_done()) {
+      side_->await(stream, end_);
+      is_counted = !std::exchange(is_waited_for_, true);
+    }
+  }
+  if (!is_counted) --use_->waiting_streams;
+  loop_.hand_over();
 }
 
 /// A program that goes on may copy pageable memory behind the wait, or load a kernel, for which the
@@ -109,8 +133,25 @@ void operation_state::was_queued(std::shared_ptr<device_side> side, device_side:
     loop_.count_queued(+1);
     has_callback = callback_ != nullptr;
   }
+  if (is_answered()) uses_no_driver();
   note_routed();
   if (has_callback) finish_when_reached();
+}
+
+void operation_state::was_staged(std::shared_ptr<device_side> side,
+                                 std::shared_ptr<staged_block> by, device_side::point begin,
+                                 device_side::point end, bool is_waited_for) {
+  if (is_waited_for) ++use_->waiting_streams;
+  {
+    const std::lock_guard lock(mutex_);
+    kind = memory_kind::host;
+    side_ = std::move(side);
+    begin_ = std::move(begin);
+    end_ = std::move(end);
+    block_ = std::move(by);
+    is_waited_for_ = is_waited_for;
+  }
+  uses_no_driver();
 }
 
 void operation_state::was_answered(int from, std::size_t length) {
@@ -123,6 +164,7 @@ void operation_state::was_answered(int from, std::size_t length) {
     is_answered_.store(true, std::memory_order_release);
     has_callback = callback_ != nullptr;
   }
+  uses_no_driver();
   loop_.notify();
   if (has_callback) finish_when_reached();
 }
@@ -201,11 +243,18 @@ void operation_state::finish(std::exception_ptr failure) {
     const std::lock_guard lock(mutex_);
     is_done_.store(true, std::memory_order_release);
     is_answered_.store(true, std::memory_order_release);
-    if (end_) loop_.count_queued(-1);
+    if (is_on_stream()) loop_.count_queued(-1);
     callback = std::move(callback_);
     holds_.clear();
+    if (block_) {
+      block_->release();
+      block_.reset();
+      end_.reset();
+      if (is_waited_for_) --use_->waiting_streams;
+    }
     side_.reset();  // on the loop or before the job ends, which owns it
   }
+  uses_no_driver();
   note_routed();
   loop_.count_operations(-1);
   loop_.notify();

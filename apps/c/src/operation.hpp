@@ -102,6 +102,15 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
     kind_of_call_ = what;
   }
 
+  /// Before it is started: the device of its buffers.
+  void set_use(device_use& of) noexcept { use_ = &of; }
+  /// Null: all are in host memory.
+  const device_use* use() const noexcept { return use_; }
+  /// The loop calls the driver for it, until it is queued or complete. @pre set_use
+  void uses_driver() noexcept {
+    if (!is_driver_user_.exchange(true)) ++use_->driver_users;
+  }
+
   /// Before it is given to a vendor's library: it will be queued, or given to channels after all.
   void may_be_queued() noexcept { is_routed_ = false; }
   /// In a batch that was not launched yet.
@@ -111,6 +120,11 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void was_submitted() { note_routed(); }
   /// Its calls have been queued, and are complete at `end`.
   void was_queued(std::shared_ptr<device_side> side, device_side::point end);
+  /// It is queued on a stream that hands its data over by `by` and waits there until the loop has
+  /// carried it out, which begins at `begin`. It is complete at `end`.
+  /// @param is_waited_for  the caller's own stream
+  void was_staged(std::shared_ptr<device_side> side, std::shared_ptr<staged_block> by,
+                  device_side::point begin, device_side::point end, bool is_waited_for);
   /// Before it is queued: it is complete only when the peer has answered, too.
   void expects_answer() noexcept { is_answered_ = false; }
   bool is_answered() const noexcept { return is_answered_.load(std::memory_order_acquire); }
@@ -135,6 +149,12 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void note_routed();
   void note_known();
   bool may_go_on() const noexcept;
+  void uses_no_driver() noexcept {
+    if (is_driver_user_.exchange(false)) --use_->driver_users;
+  }
+  /// Whether it is complete when a stream has reached a point, without the loop.
+  bool is_on_stream() const noexcept { return end_ && !block_; }
+  void let_stream_wait(accelerator::stream stream);
 
   progress& loop_;
   communicator* ranks_ = nullptr;
@@ -146,11 +166,15 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   std::atomic<bool> is_routed_{true};  ///< its calls were queued, or never will be
   std::atomic<bool> is_answered_{true};
   std::atomic<bool> is_in_batch_{false};
+  std::atomic<bool> is_driver_user_{false};
+  device_use* use_ = nullptr;
   std::mutex mutex_;
   std::function<void()> callback_;
   std::shared_ptr<device_side> side_;  ///< of its buffers; null: host memory
   device_side::point begin_;
-  device_side::point end_;  ///< of its calls; null: not queued
+  device_side::point end_;               ///< of its calls; null: not queued
+  std::shared_ptr<staged_block> block_;  ///< by which its stream hands its data over
+  bool is_waited_for_ = false;           ///< by streams, in `block_`
   std::vector<stream_hold> holds_;
   std::shared_ptr<known_calls> known_;
   call_kind kind_of_call_;

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <initializer_list>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <tandem/collectives.hpp>
 #include <utility>
 #include <vector>
@@ -59,6 +61,29 @@ struct work {
   int type = -1;                 ///< of elements that are combined
 };
 
+/// A view that is used at the root only.
+mutable_view at_root(const std::shared_ptr<group_of_ranks>& among, int root,
+                     const tandem_buffer& given) {
+  return among->rank() == root ? view_of(given) : mutable_view();
+}
+
+/// Of the blocks of all ranks. @param own  a block
+std::size_t bytes_of_all(std::span<const std::size_t> lengths, const_view own,
+                         const group_of_ranks& among) {
+  if (lengths.empty()) return own.bytes * static_cast<std::size_t>(among.size());
+  return std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+}
+
+/// Of a collective. @param bytes  as of `data_call`
+work data_work(mutable_view from, mutable_view into, std::size_t bytes, data_call::function body,
+               library_call by_library, int type = -1) {
+  by_library.data = {from, into, bytes, body};
+  operation_body by_channels = [from, into, body = std::move(body)](operation_state& self) {
+    return body(self, from, into);
+  };
+  return {std::move(by_channels), std::move(by_library), type};
+}
+
 void start_now(const std::shared_ptr<group_of_ranks>& among, std::shared_ptr<operation_state> op,
                work what, call_batch* together) {
   const bool is_collective = op->order == ordering::collective;
@@ -66,8 +91,15 @@ void start_now(const std::shared_ptr<group_of_ranks>& among, std::shared_ptr<ope
     among->library()->start(std::move(op), std::move(what.by_library), std::move(what.by_channels),
                             together);
   } else {
+    if (op->use() != nullptr) among->loop().let_streams_go_on(*op->use());
     among->submit(std::move(op), std::move(what.by_channels));
   }
+}
+
+bool is_in_stream(const tandem_call* call) {
+  const bool has_member =
+      call->struct_bytes >= offsetof(tandem_call, in_stream) + sizeof call->in_stream;
+  return has_member && call->in_stream != 0;
 }
 
 tandem_batch* batch_of(const tandem_call* call) {
@@ -93,16 +125,26 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
     what.by_library.name = name;
     const tandem_buffer* const on_device = find_on_device(used);
     if (on_device == nullptr || among->library() == nullptr) what.by_library.make = nullptr;
+    if (on_device == nullptr) what.by_library.data = {};
     if (on_device != nullptr) {
       const memory_kind kind = kind_of(on_device->kind);
       std::shared_ptr<device_side> side = among->job()->side_of(kind, on_device->device);
       made->state->kind = kind;
+      made->state->set_use(side->use());
       what.by_library.side = side;
       if (call != nullptr && call->has_stream != 0) {
-        made->state->begin_after(std::move(side), call->stream);
+        what.by_library.is_in_stream = is_in_stream(call) && among->library() != nullptr &&
+                                       among->library()->is_staged(what.by_library);
+        if (what.by_library.is_in_stream) {
+          side->require_no_capture(call->stream);
+          what.by_library.stream = call->stream;
+        } else {
+          made->state->begin_after(std::move(side), call->stream);
+        }
         made->state->set_kind(among->job()->calls(),
                               {name, what.type, what.by_library.peer, on_device->bytes});
       }
+      if (!what.by_library.is_in_stream) made->state->uses_driver();
     }
     if (tandem_batch* const together = batch_of(call)) {
       together->operations.add(
@@ -127,13 +169,6 @@ std::function<bool(const tandem::library_queue&)> has(data_type type, reduction 
   return [type, op = how.op](const tandem::library_queue& queue) { return queue.has(type, op); };
 }
 
-void require_started(const tandem_op& op, const char* name) {
-  if (!op.state->is_in_batch()) return;
-  throw error(errc::bad_input,
-              fmt::format("{}: the operation has not started: its batch was not launched", name),
-              "call tandem_batch_launch before");
-}
-
 int checked_tag(const char* name, std::int32_t tag) {
   if (tag >= 0 && tag <= TANDEM_MAX_TAG) return tag;
   throw error(errc::bad_input, fmt::format("{}: tag {}", name, tag),
@@ -148,17 +183,11 @@ library_call message_call(const group_of_ranks& among, int peer, int tag, bool i
   return {.peer = peer, .is_send = is_send, .message = message, .make = std::move(make)};
 }
 
-tandem_status outcome_of(const operation_state& op, tandem_error* failed) {
-  if (!op.is_done()) return TANDEM_IN_PROGRESS;
-  if (op.failure()) return report(op.failure(), failed);
-  return TANDEM_OK;
-}
-
 }  // namespace
 }  // namespace tandem::c
 
 using namespace tandem::c;
-using tandem::data_type, tandem::library_queue, tandem::reduction;
+using tandem::data_type, tandem::library_queue, tandem::mutable_view, tandem::reduction;
 using shared_group = std::shared_ptr<group_of_ranks>;
 
 tandem_batch* tandem_batch_create(void) {
@@ -186,12 +215,15 @@ tandem_status tandem_barrier(tandem_comm* comm, const tandem_call* call, tandem_
 tandem_status tandem_broadcast(tandem_comm* comm, tandem_buffer data, int32_t root,
                                const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_broadcast", call, op, error, {data}, [&](const shared_group&) {
+      comm, "tandem_broadcast", call, op, error, {data}, [&](const shared_group& g) {
         const tandem::mutable_view view = view_of(data);
-        return work{[view, root](operation_state& self) {
-                      return tandem::broadcast(self.ranks(), view, root);
-                    },
-                    {.make = [view, root](library_queue& by) { by.broadcast(view, root); }}};
+        const bool is_root = g->rank() == root;
+        const auto body = [=](operation_state& self, mutable_view from, mutable_view into) {
+          return tandem::broadcast(self.ranks(), is_root ? from : into, root);
+        };
+        return data_work(is_root ? view : mutable_view(), is_root ? mutable_view() : view,
+                         view.bytes, body,
+                         {.make = [view, root](library_queue& by) { by.broadcast(view, root); }});
       });
 }
 
@@ -203,12 +235,13 @@ tandem_status tandem_all_reduce(tandem_comm* comm, tandem_buffer data, tandem_bu
         const tandem::mutable_view from = view_of(data), into = view_of(result);
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
-        return work{[=](operation_state& self) {
-                      return tandem::all_reduce(self.ranks(), from, into, type, by);
-                    },
-                    {.is_possible = has(type, by),
-                     .make = [=](library_queue& q) { q.all_reduce(from, into, type, by); }},
-                    how.type};
+        const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
+          return tandem::all_reduce(self.ranks(), in, out, type, by);
+        };
+        return data_work(from, into, from.bytes, body,
+                         {.is_possible = has(type, by),
+                          .make = [=](library_queue& q) { q.all_reduce(from, into, type, by); }},
+                         how.type);
       });
 }
 
@@ -216,16 +249,17 @@ tandem_status tandem_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer
                             tandem_reduction how, int32_t root, const tandem_call* call,
                             tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_reduce", call, op, error, {data, result}, [&](const shared_group&) {
-        const tandem::mutable_view from = view_of(data), into = view_of(result);
+      comm, "tandem_reduce", call, op, error, {data, result}, [&](const shared_group& g) {
+        const tandem::mutable_view from = view_of(data), into = at_root(g, root, result);
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
-        return work{[=](operation_state& self) {
-                      return tandem::reduce(self.ranks(), from, into, type, by, root);
-                    },
-                    {.is_possible = has(type, by),
-                     .make = [=](library_queue& q) { q.reduce(from, into, type, by, root); }},
-                    how.type};
+        const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
+          return tandem::reduce(self.ranks(), in, out, type, by, root);
+        };
+        return data_work(from, into, from.bytes, body,
+                         {.is_possible = has(type, by),
+                          .make = [=](library_queue& q) { q.reduce(from, into, type, by, root); }},
+                         how.type);
       });
 }
 
@@ -236,11 +270,12 @@ tandem_status tandem_all_gather(tandem_comm* comm, tandem_buffer mine, tandem_bu
       comm, "tandem_all_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
         const tandem::mutable_view from = view_of(mine), into = view_of(all);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
-        return work{[=](operation_state& self) {
-                      if (lengths.empty()) return tandem::all_gather(self.ranks(), from, into);
-                      return tandem::all_gather_v(self.ranks(), from, into, lengths);
-                    },
-                    {.make = [=](library_queue& q) { q.all_gather(from, into, lengths); }}};
+        const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
+          if (lengths.empty()) return tandem::all_gather(self.ranks(), in, out);
+          return tandem::all_gather_v(self.ranks(), in, out, lengths);
+        };
+        return data_work(from, into, into.bytes, body,
+                         {.make = [=](library_queue& q) { q.all_gather(from, into, lengths); }});
       });
 }
 
@@ -253,15 +288,15 @@ tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
-        return work{
-            [=](operation_state& self) {
-              if (lengths.empty())
-                return tandem::reduce_scatter(self.ranks(), from, into, type, by);
-              return tandem::reduce_scatter_v(self.ranks(), from, into, lengths, type, by);
-            },
+        const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
+          if (lengths.empty()) return tandem::reduce_scatter(self.ranks(), in, out, type, by);
+          return tandem::reduce_scatter_v(self.ranks(), in, out, lengths, type, by);
+        };
+        return data_work(
+            from, into, from.bytes, body,
             {.is_possible = has(type, by),
              .make = [=](library_queue& q) { q.reduce_scatter(from, into, lengths, type, by); }},
-            how.type};
+            how.type);
       });
 }
 
@@ -270,13 +305,14 @@ tandem_status tandem_gather(tandem_comm* comm, tandem_buffer mine, tandem_buffer
                             tandem_op** op, tandem_error* error) {
   return start_collective(
       comm, "tandem_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
-        const tandem::mutable_view from = view_of(mine), into = view_of(all);
+        const tandem::mutable_view from = view_of(mine), into = at_root(g, root, all);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
-        return work{[=](operation_state& self) {
-                      if (lengths.empty()) return tandem::gather(self.ranks(), from, into, root);
-                      return tandem::gather_v(self.ranks(), from, into, lengths, root);
-                    },
-                    {.make = [=](library_queue& q) { q.gather(from, into, lengths, root); }}};
+        const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
+          if (lengths.empty()) return tandem::gather(self.ranks(), in, out, root);
+          return tandem::gather_v(self.ranks(), in, out, lengths, root);
+        };
+        return data_work(from, into, bytes_of_all(lengths, from, *g), body,
+                         {.make = [=](library_queue& q) { q.gather(from, into, lengths, root); }});
       });
 }
 
@@ -285,13 +321,14 @@ tandem_status tandem_scatter(tandem_comm* comm, tandem_buffer all, tandem_buffer
                              tandem_op** op, tandem_error* error) {
   return start_collective(
       comm, "tandem_scatter", call, op, error, {all, mine}, [&](const shared_group& g) {
-        const tandem::mutable_view from = view_of(all), into = view_of(mine);
+        const tandem::mutable_view from = at_root(g, root, all), into = view_of(mine);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
-        return work{[=](operation_state& self) {
-                      if (lengths.empty()) return tandem::scatter(self.ranks(), from, into, root);
-                      return tandem::scatter_v(self.ranks(), from, into, lengths, root);
-                    },
-                    {.make = [=](library_queue& q) { q.scatter(from, into, lengths, root); }}};
+        const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
+          if (lengths.empty()) return tandem::scatter(self.ranks(), in, out, root);
+          return tandem::scatter_v(self.ranks(), in, out, lengths, root);
+        };
+        return data_work(from, into, bytes_of_all(lengths, into, *g), body,
+                         {.make = [=](library_queue& q) { q.scatter(from, into, lengths, root); }});
       });
 }
 
@@ -306,12 +343,15 @@ tandem_status tandem_all_to_all(tandem_comm* comm, tandem_buffer from, const siz
                               "give both, or neither");
         }
         const tandem::mutable_view source = view_of(from), target = view_of(into);
-        const auto out = lengths_of(sent, g->size()), in = lengths_of(received, g->size());
-        return work{[=](operation_state& self) {
-                      if (out.empty()) return tandem::all_to_all(self.ranks(), source, target);
-                      return tandem::all_to_all_v(self.ranks(), source, out, target, in);
-                    },
-                    {.make = [=](library_queue& q) { q.all_to_all(source, out, target, in); }}};
+        const auto to = lengths_of(sent, g->size()), of = lengths_of(received, g->size());
+        const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
+          if (to.empty()) return tandem::all_to_all(self.ranks(), in, out);
+          return tandem::all_to_all_v(self.ranks(), in, to, out, of);
+        };
+        // The lengths of other ranks are unknown.
+        const std::size_t bytes = to.empty() ? source.bytes : 0;
+        return data_work(source, target, bytes, body,
+                         {.make = [=](library_queue& q) { q.all_to_all(source, to, target, of); }});
       });
 }
 
@@ -341,60 +381,4 @@ tandem_status tandem_recv(tandem_comm* comm, tandem_buffer into, int32_t from, i
                              message_call(*g, from, at, false, view,
                                           [view](library_queue& q) { q.recv(view); })};
                });
-}
-
-tandem_status tandem_op_test(tandem_op* op, tandem_error* error) {
-  tandem_status status = TANDEM_OK;
-  const tandem_status failed = guarded(error, [&] {
-    require(op, "tandem_op_test", "op");
-    op->state->loop().require_here();
-    if (!op->state->is_done()) op->state->poll();
-    status = outcome_of(*op->state, error);
-  });
-  return failed != TANDEM_OK ? failed : status;
-}
-
-tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* error) {
-  tandem_status status = TANDEM_OK;
-  const tandem_status failed = guarded(error, [&] {
-    require(op, "tandem_op_wait", "op");
-    op->state->loop().require_here();
-    require_started(*op, "tandem_op_wait");
-    op->state->wait(timeout_ms < 0
-                        ? progress::time_point::max()
-                        : std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms));
-    status = outcome_of(*op->state, error);
-  });
-  return failed != TANDEM_OK ? failed : status;
-}
-
-tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* error) {
-  return guarded(error, [&] {
-    require(op, "tandem_op_wait_stream", "op");
-    op->state->loop().require_here();
-    require_started(*op, "tandem_op_wait_stream");
-    op->state->wait_on(stream);
-    if (op->state->is_done() && op->state->failure()) std::rethrow_exception(op->state->failure());
-  });
-}
-
-size_t tandem_op_bytes(const tandem_op* op) {
-  return op->state->bytes;
-}
-
-int32_t tandem_op_source(const tandem_op* op) {
-  return op->state->source;
-}
-
-void tandem_op_on_complete(tandem_op* op, tandem_op_function done, void* context) {
-  op->state->on_complete([op, done, context] { done(context, op); });
-}
-
-void tandem_op_cancel(tandem_op* op) {
-  if (op == nullptr || !op->state->loop().is_here()) return;
-  op->state->loop().submit([state = op->state] { state->cancel(); });
-}
-
-void tandem_op_release(tandem_op* op) {
-  delete op;
 }

@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <tandem/detail/resources.hpp>
+#include <utility>
 
 namespace tandem::c {
 namespace {
@@ -22,6 +23,8 @@ constexpr microseconds max_interval{1600};
 /// Without a turn of any caller for so many of the shortest intervals, the progress thread takes
 /// the loop and sleeps there.
 constexpr int idle_intervals = 50;
+/// Of a thread that waits until streams go on.
+constexpr microseconds streams_interval{20};
 constexpr unsigned long timer_slack_ns = 10'000;
 
 }  // namespace
@@ -132,6 +135,25 @@ void progress::poll() {
   loop_.poll();
 }
 
+void progress::hand_over() {
+  const std::lock_guard lock(mutex_);
+  if (driver_ == driver::progress_thread) return;
+  is_handed_over_ = true;
+  handed_over_.notify_one();
+}
+
+device_use& progress::use_of(memory_kind kind, int device) {
+  const std::lock_guard lock(uses_mutex_);
+  return uses_[{kind, device}];
+}
+
+void progress::let_streams_go_on(const device_use& on) {
+  while (on.waiting_streams.load() > 0) {
+    poll();
+    if (on.waiting_streams.load() > 0) std::this_thread::sleep_for(streams_interval);
+  }
+}
+
 void progress::notify() noexcept {
   const std::lock_guard lock(mutex_);
   if (callers_waiting_ > 0) changed_.notify_all();
@@ -142,10 +164,9 @@ void progress::run_progress_thread() {
   std::uint64_t seen = turns_;
   microseconds interval = min_interval;
   for (int idle = 0;;) {
-    lock.unlock();
-    std::this_thread::sleep_for(interval);
-    lock.lock();
-    const bool is_vacant = driver_ == driver::none && callers_wanting_ == 0 && turns_ == seen;
+    handed_over_.wait_for(lock, interval, [this] { return is_handed_over_; });
+    const bool is_left = std::exchange(is_handed_over_, false) || turns_ == seen;
+    const bool is_vacant = driver_ == driver::none && callers_wanting_ == 0 && is_left;
     idle = is_vacant ? idle + 1 : 0;
     interval = is_vacant ? min_interval : std::min(2 * interval, max_interval);
     seen = turns_;

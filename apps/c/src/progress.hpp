@@ -9,12 +9,15 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <tandem/async.hpp>
 #include <tandem/detail/event_loop.hpp>
 #include <tandem/detail/fork.hpp>
+#include <tandem/memory.hpp>
 #include <thread>
+#include <utility>
 
 namespace tandem::c {
 
@@ -23,6 +26,15 @@ namespace asio = boost::asio;
 /// A thread of the library: named, and without signals, which are for the program's own threads.
 /// @par Errors thrown: `errc::limit_exceeded`: no thread could be started.
 std::thread start_thread(const char* name, std::function<void()> body);
+
+/// Who uses a device in this process. A driver may keep a lock until a stream goes on, as for a
+/// thread that copies pageable memory behind an operation: meanwhile the loop must not call it.
+struct device_use {
+  /// Operations in progress for which the loop may call the driver.
+  std::atomic<int> driver_users{0};
+  /// Operations that the loop carries out without the driver, and that streams wait for.
+  std::atomic<int> waiting_streams{0};
+};
 
 /// The event loop of this process's jobs, which one thread at a time runs: a thread that waits for
 /// an operation, else the progress thread. So a blocking call is carried out on the caller's
@@ -78,6 +90,13 @@ class progress {
   /// Of those, the ones that are queued on streams: they need no processor any more.
   void count_queued(int change) noexcept { queued_ += change; }
   bool needs_processor() const noexcept { return operations_.load() > queued_.load(); }
+  /// Of a device, which lives as long as the loop. Any thread.
+  device_use& use_of(memory_kind kind, int device);
+  /// This thread goes on while the loop has operations to carry out: the progress thread takes the
+  /// loop at once. @par Cost  a system call, unless that has it.
+  void hand_over();
+  /// Makes progress until no stream of the device waits for an operation. Not on the loop.
+  void let_streams_go_on(const device_use& on);
   /// Calls `what` on a thread of its own, in order.
   void notify_user(std::function<void()> what);
 
@@ -115,8 +134,12 @@ class progress {
   int callers_waiting_ = 0;  ///< threads that wait for `changed_`
   int callers_wanting_ = 0;  ///< of those, the ones that wait to take the loop
   std::uint64_t turns_ = 0;  ///< of callers
+  std::condition_variable handed_over_;
+  bool is_handed_over_ = false;
   std::atomic<int> operations_{0};
   std::atomic<int> queued_{0};
+  std::mutex uses_mutex_;
+  std::map<std::pair<memory_kind, int>, device_use> uses_;
   std::atomic<int> posted_{0};  ///< by `submit`, and not run yet
   const std::atomic<bool> never_{false};
   std::thread progress_thread_;

@@ -37,6 +37,7 @@ class channel_operations {
       how.stream = call.on;
       how.has_stream = call.by->kind() != memory_kind::host;
       how.batch = batch_.get();
+      how.in_stream = 1;
       tandem_op* op = nullptr;
       tandem_error why = TANDEM_ERROR_INIT;
       require_ok(start(&how, &op, &why), why);

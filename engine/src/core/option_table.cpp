@@ -256,7 +256,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 36> table{{
+constexpr std::array<option, 37> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length are sent eagerly, longer ones by rendezvous",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -325,6 +325,10 @@ constexpr std::array<option, 36> table{{
      "C interface and PyTorch: 1 lets streams instead of threads wait for device memory that "
      "channels carry; needs CUDA_MODULE_LOADING=EAGER",
      get_flag<&settings::stream_waits>, set_flag<&settings::stream_waits>},
+    {"stream-staging-bytes", "TANDEM_STREAM_STAGING_BYTES", "bytes",
+     "C interface and PyTorch: collectives on device memory that channels carry go through pinned "
+     "memory in the order of streams if no rank has more data; 0: none",
+     get_bytes<&settings::stream_staging_bytes>, set_bytes<&settings::stream_staging_bytes, 0, giga>},
     {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "auto or bytes",
      "shm: ring per direction of a pair of ranks; auto: from cache sizes and the number of ranks",
      get_ring_bytes, set_ring_bytes},

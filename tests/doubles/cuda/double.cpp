@@ -117,6 +117,15 @@ std::size_t cuda_double::calls(const std::string& function) const {
   return found == world_->counts.end() ? 0 : found->second;
 }
 
+std::shared_ptr<void> cuda_double::lock_driver() {
+  const auto change = [in = world_.get()](int by) {
+    const cuda::world::lock held(in->mutex);
+    in->locked += by;
+  };
+  change(+1);
+  return {world_.get(), [change](cuda::world*) { change(-1); }};
+}
+
 std::vector<std::string> cuda_double::violations() const {
   const cuda::world::lock held(world_->mutex);
   return world_->violations;

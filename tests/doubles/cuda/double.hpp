@@ -105,6 +105,10 @@ class cuda_double {
   /// error of a crashed kernel.
   void break_device(int device, int after_work = 0, cu::result with = 719);
 
+  /// Until the result is destroyed calls are misuse, as while a thread that waits in the driver
+  /// keeps it locked.
+  std::shared_ptr<void> lock_driver();
+
   // Audit.
   std::size_t calls(const std::string& function) const;
   /// Misuse so far.

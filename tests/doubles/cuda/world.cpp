@@ -88,6 +88,7 @@ cu::result world::refusal(world& in, const char* name) {
 
 cu::result world::injected(const char* name) {
   ++counts[name];
+  if (locked > 0) misuse(cu::success, std::string(name) + ": called while the driver is locked");
   cu::result with = cu::success;
   std::erase_if(faults, [&](fault& each) {
     if (each.function != name || --each.at_call > 0) return false;

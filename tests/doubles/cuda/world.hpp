@@ -93,6 +93,7 @@ class world {
   std::map<std::string, kernel> kernels;
   std::map<std::thread::id, std::vector<int>> stacks;  ///< of contexts
   std::map<std::string, std::size_t> counts;
+  int locked = 0;  ///< by tests: calls are misuse
   std::vector<std::string> violations;
   std::vector<std::string> expected;
   struct fault {

@@ -1,0 +1,117 @@
+#include "staging.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <new>
+#include <tandem/log.hpp>
+#include <thread>
+
+#include "word_watch.hpp"
+
+namespace tandem::c {
+namespace {
+
+constexpr std::size_t min_block_bytes = 8192;
+/// For a stream to go on behind an operation that has ended.
+constexpr std::chrono::seconds end_limit{1};
+constexpr std::chrono::microseconds end_interval{50};
+
+std::size_t rounded_to_line(std::size_t bytes, std::size_t line) {
+  return (bytes + line - 1) / line * line;
+}
+
+/// What a stream still uses. Never freed.
+void keep_for_ever(std::shared_ptr<const pinned_buffer> what) {
+  static std::mutex mutex;
+  static auto& all = *new std::vector<std::shared_ptr<const pinned_buffer>>;
+  const std::lock_guard lock(mutex);
+  all.push_back(std::move(what));
+}
+
+}  // namespace
+
+staged_block::staged_block(accelerator& on, std::size_t bytes)
+    : on_(on),
+      bytes_(bytes),
+      memory_(std::make_shared<pinned_buffer>(on, sizeof(words) + rounded_to_line(bytes, line))),
+      words_(new (memory_->data()) words),
+      address_of_words_(static_cast<std::byte*>(on.device_pointer(words_))) {}
+
+staged_block::~staged_block() {
+  const auto limit = std::chrono::steady_clock::now() + end_limit;
+  while (!is_emptied() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(end_interval);
+  }
+  if (is_emptied()) return;
+  log(log_level::warning, "streams",
+      on_.text() + ": a stream still waits for an operation that has ended");
+  keep_for_ever(std::move(memory_));
+}
+
+bool staged_block::is_emptied() const noexcept {
+  return word_watch::has_reached(words_->emptied, number_);
+}
+
+void* staged_block::address_of(const std::uint32_t& word) const noexcept {
+  const auto* const first = reinterpret_cast<const std::byte*>(words_);
+  return address_of_words_ + (reinterpret_cast<const std::byte*>(&word) - first);
+}
+
+void staged_block::queue(const const_view& from, const mutable_view& into, accelerator::stream in,
+                         accelerator::stream out) {
+  std::byte* const data = memory_->data() + sizeof(words);
+  from_ = mutable_view(data, from.bytes);
+  into_ = mutable_view(data + rounded_to_line(from.bytes, line), into.bytes);
+  ++number_;
+  try {
+    if (from.bytes > 0) on_.copy(from_.data, from.data, from.bytes, in);
+    on_.write_value(in, address_of(words_->filled), number_);
+    on_.await_value(out, address_of(words_->released), number_);
+    if (into.bytes > 0) on_.copy(into.data, into_.data, into.bytes, out);
+    on_.write_value(out, address_of(words_->emptied), number_);
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+void staged_block::release() noexcept {
+  std::atomic_ref(words_->released).store(number_, std::memory_order_release);
+}
+
+std::shared_ptr<staged_block> staging::take(std::size_t bytes) {
+  const std::size_t rounded = std::bit_ceil(std::max(bytes, min_block_bytes));
+  std::unique_ptr<staged_block> taken;
+  {
+    const std::lock_guard lock(mutex_);
+    if (in_use_ == max_blocks) return nullptr;
+    const auto found = std::ranges::find_if(idle_, [rounded](const auto& each) {
+      return each->bytes() == rounded && each->is_emptied();
+    });
+    if (found != idle_.end()) {
+      taken = std::move(*found);
+      idle_.erase(found);
+    }
+    ++in_use_;
+  }
+  try {
+    if (!taken) taken = std::make_unique<staged_block>(on_, rounded);
+    return {taken.release(), [pool = shared_from_this()](staged_block* used) {
+              pool->give_back(std::unique_ptr<staged_block>(used));
+            }};
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    --in_use_;
+    throw;
+  }
+}
+
+void staging::give_back(std::unique_ptr<staged_block> which) noexcept {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(which));
+  --in_use_;
+}
+
+}  // namespace tandem::c

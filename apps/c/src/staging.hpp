@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <tandem/accelerator.hpp>
+#include <vector>
+
+namespace tandem::c {
+
+/// Pinned memory in which a stream hands data over to the loop, and waits until it has data back.
+/// All that the stream does is queued at once: the loop then needs no call of the driver.
+class staged_block {
+ public:
+  staged_block(accelerator& on, std::size_t bytes);
+  /// Memory that a stream still uses is never freed.
+  ~staged_block();
+  staged_block(const staged_block&) = delete;
+  staged_block& operator=(const staged_block&) = delete;
+
+  std::size_t bytes() const noexcept { return bytes_; }
+  /// Queues the copy of `from` into this block on `in`; on `out`, the wait for `release` and the
+  /// copy into `into`. Either view may be empty. @par Errors thrown: `device_failed`; what was
+  /// queued goes on then. @pre the streams have passed all that was queued before
+  void queue(const const_view& from, const mutable_view& into, accelerator::stream in,
+             accelerator::stream out);
+  /// The copy of `from`, and the place of what is copied into `into`.
+  mutable_view from() const noexcept { return from_; }
+  mutable_view into() const noexcept { return into_; }
+
+  /// Lets the stream go on, once. Any thread.
+  void release() noexcept;
+
+  /// Words that are at least `number` when `from` is copied, and when `out` has passed the rest.
+  std::uint32_t& filled() const noexcept { return words_->filled; }
+  std::uint32_t& emptied() const noexcept { return words_->emptied; }
+  std::uint32_t number() const noexcept { return number_; }
+  bool is_emptied() const noexcept;
+
+ private:
+  static constexpr std::size_t line = 64;
+  struct words {
+    alignas(line) std::uint32_t filled = 0;
+    alignas(line) std::uint32_t released = 0;
+    alignas(line) std::uint32_t emptied = 0;
+  };
+
+  void* address_of(const std::uint32_t& word) const noexcept;
+
+  accelerator& on_;
+  const std::size_t bytes_;
+  std::shared_ptr<const pinned_buffer> memory_;
+  words* words_ = nullptr;
+  std::byte* address_of_words_ = nullptr;  ///< for streams
+  std::uint32_t number_ = 0;
+  mutable_view from_, into_;
+};
+
+/// The blocks of a device, which are used again and again. Any thread.
+class staging : public std::enable_shared_from_this<staging> {
+ public:
+  /// In use at a time.
+  static constexpr int max_blocks = 256;
+
+  explicit staging(accelerator& on) : on_(on) {}
+
+  /// A block of at least so many bytes; it comes back when its last owner lets go of it. Null: all
+  /// are in use. @par Cost  of the first of its size: an allocation of pinned memory.
+  /// @par Errors thrown: `device_failed`.
+  std::shared_ptr<staged_block> take(std::size_t bytes);
+
+ private:
+  void give_back(std::unique_ptr<staged_block> which) noexcept;
+
+  accelerator& on_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<staged_block>> idle_;  ///< some with a stream that still uses them
+  int in_use_ = 0;
+};
+
+}  // namespace tandem::c
