@@ -106,7 +106,10 @@ device_side::point device_side::emptied(std::shared_ptr<staged_block> which,
 }
 
 bool device_side::has_passed(const point& what) const {
-  if (what->block) return word_watch::has_reached(what->word(), what->number);
+  if (what->block) {
+    return what->is_filled ? word_watch::has_reached(what->word(), what->number)
+                           : what->block->is_emptied();
+  }
   return on_.is_complete(what->event);
 }
 

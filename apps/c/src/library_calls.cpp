@@ -49,9 +49,9 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   lane& on = lanes_[{call.peer, call.is_send}];
   const bool calls_driver =
       op->kind != memory_kind::host && !is_by_library(on, call) && !is_staged(on, call);
-  if (calls_driver) {
+  if (calls_driver || is_staged(on, call)) {
     lock.unlock();
-    group_.loop().let_streams_go_on(*op->use());
+    calls_driver ? group_.loop().let_streams_go_on(*op->use()) : staged_.wait_for_room(*call.side);
     lock.lock();
   }
   if (on.at == lane::phase::unknown && has_lane(call) && !failed_) start_lanes(call);
@@ -68,7 +68,7 @@ bool library_calls::is_by_library(const lane& on, const library_call& what) cons
 
 bool library_calls::is_staged(const lane& on, const library_call& what) const {
   const bool is_known = on.at == lane::phase::ready || !has_lane(what);
-  return is_known && staged_.takes(what) && !is_by_library(on, what);
+  return is_known && !on.messages && staged_.takes(what) && !is_by_library(on, what);
 }
 
 bool library_calls::is_staged(const library_call& what) const {
@@ -78,14 +78,21 @@ bool library_calls::is_staged(const library_call& what) const {
   return !has_lane(what) && staged_.takes(what);
 }
 
-void library_calls::stage(const std::shared_ptr<operation_state>& op, const library_call& call) {
-  group_.loop().count_operations(-1);
-  try {
-    staged_.start(op, call);
-  } catch (...) {
-    group_.loop().count_operations(+1);
-    op->finish(std::current_exception());
-  }
+void library_calls::stage_all(std::span<staged_on_group> calls) {
+  const auto each_one = [calls](auto function) {
+    for (staged_on_group& each : calls) {
+      if (each.what.op->is_done()) continue;
+      try {
+        if (each.by->failed_) throw error(*each.by->failed_);
+        function(each.by->staged_, each.what);
+      } catch (...) {
+        if (each.what.block) each.what.block->release();
+        each.what.op->finish(std::current_exception());
+      }
+    }
+  };
+  each_one([](staged_calls& by, staged_call& what) { by.hand_over(what); });
+  each_one([](staged_calls& by, staged_call& what) { by.start(what); });
 }
 
 void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library_call call,
@@ -94,7 +101,12 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
   if (on.messages && call.make) {
     return on.messages->start({.op = std::move(op), .call = std::move(call)});
   }
-  if (is_staged(on, call)) return stage(op, call);
+  if (is_staged(on, call)) {
+    staged_on_group made{shared_from_this(), {std::move(op), std::move(call)}};
+    if (together == nullptr) return stage_all({&made, 1});
+    together->staged_.push_back(std::move(made));
+    return;
+  }
   if (!is_by_library(on, call)) {
     group_.loop().count_operations(-1);
     return group_.submit(std::move(op), std::move(body));
@@ -260,6 +272,8 @@ void call_batch::launch() {
   const auto calls = std::exchange(ready_, {});
   std::vector<library_calls*> groups;
   for (const auto& each : calls) groups.push_back(each.by.get());
+  auto staged = std::exchange(staged_, {});
+  for (const auto& each : staged) groups.push_back(each.by.get());
   std::ranges::sort(groups);  // locked in one order by all threads
   groups.erase(std::ranges::unique(groups).begin(), groups.end());
   std::vector<std::unique_lock<std::mutex>> locks;
@@ -273,6 +287,7 @@ void call_batch::launch() {
     }
   }
   if (!usable.empty()) library_calls::queue_all(usable);
+  library_calls::stage_all(staged);
 }
 
 }  // namespace tandem::c

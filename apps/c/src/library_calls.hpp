@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "library_call.hpp"
 #include "operation.hpp"
 #include "staged_calls.hpp"
 
@@ -32,24 +33,6 @@ enum class stream_order : std::uint8_t {
   none,        ///< nothing: the data of some ranks are in host memory
   messages,    ///< messages: a rank does not use its vendor's library
   by_library,  ///< also what the library carries
-};
-
-/// A call of a vendor's library that an operation makes.
-struct library_call {
-  static constexpr int all_ranks = -1;
-
-  const char* name = "";
-  int peer = all_ranks;                         ///< of a message
-  bool is_send = false;                         ///< of a message
-  mutable_view message = {};                    ///< of a message; a send only reads it
-  std::shared_ptr<device_side> side = nullptr;  ///< of its buffers
-  /// The same on all ranks. Empty: always.
-  std::function<bool(const library_queue&)> is_possible = {};
-  std::function<void(library_queue&)> make = {};
-  data_call data = {};  ///< of a collective
-  /// The caller's own stream is to carry it out, if possible; then the operation has no beginning.
-  bool is_in_stream = false;
-  accelerator::stream stream = nullptr;
 };
 
 /// The operations of a group on device memory that are carried out in the order of streams: by NCCL
@@ -103,6 +86,10 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
     std::shared_ptr<operation_state> op;
     library_call call;
   };
+  struct staged_on_group {
+    std::shared_ptr<library_calls> by;
+    staged_call what;
+  };
   struct queued_operation {
     std::shared_ptr<operation_state> op;
     const char* name;
@@ -113,7 +100,6 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   // With the lock.
   bool is_staged(const lane& on, const library_call& what) const;
   bool is_by_library(const lane& on, const library_call& what) const;
-  void stage(const std::shared_ptr<operation_state>& op, const library_call& call);
   void route(lane& on, std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);
   void start_lanes(const library_call& first);
@@ -138,6 +124,8 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
 
   /// Queues calls, as one launch if there are several. With the locks of all groups.
   static void queue_all(std::span<const call_on_lane> calls);
+  /// Starts staged calls. With the locks of all groups.
+  static void stage_all(std::span<staged_on_group> calls);
 
   bool has_lane(const library_call& what) const noexcept {
     return what.make && (may_use_library_ || what.peer != library_call::all_ranks);
@@ -184,6 +172,7 @@ class call_batch {
 
   std::vector<entry> entries_;
   std::vector<library_calls::call_on_lane> ready_;
+  std::vector<library_calls::staged_on_group> staged_;
 };
 
 }  // namespace tandem::c

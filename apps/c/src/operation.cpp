@@ -95,6 +95,13 @@ void operation_state::wait_on(accelerator::stream stream) {
 /// A program that goes on may make a call behind the wait for which the driver keeps a lock until
 /// the stream has gone on. Then the loop must not need the driver for another operation.
 void operation_state::let_stream_wait(accelerator::stream stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (block_ && !block_->has_out()) {
+      side_->await(stream, end_);
+      return loop_.hand_over();
+    }
+  }
   ++use_->waiting_streams;
   if (use_->driver_users.load() > 0) {
     --use_->waiting_streams;

@@ -77,7 +77,7 @@ std::size_t bytes_of_all(std::span<const std::size_t> lengths, const_view own,
 /// Of a collective. @param bytes  as of `data_call`
 work data_work(mutable_view from, mutable_view into, std::size_t bytes, data_call::function body,
                library_call by_library, int type = -1) {
-  by_library.data = {from, into, bytes, body};
+  by_library.data = {from, into, false, bytes, body};
   operation_body by_channels = [from, into, body = std::move(body)](operation_state& self) {
     return body(self, from, into);
   };
@@ -175,12 +175,20 @@ int checked_tag(const char* name, std::int32_t tag) {
               fmt::format("tags are 0 to {}", TANDEM_MAX_TAG));
 }
 
-/// The library has no tags, and no messages of a rank to itself: channels carry those.
-library_call message_call(const group_of_ranks& among, int peer, int tag, bool is_send,
-                          mutable_view message, std::function<void(tandem::library_queue&)> make) {
+/// A message. The library has no tags, and no messages of a rank to itself: channels carry those.
+work message_work(const group_of_ranks& among, int peer, int tag, bool is_send, mutable_view view,
+                  data_call::function body, std::function<void(tandem::library_queue&)> make) {
+  library_call by_library{.peer = peer, .is_send = is_send};
   const bool is_other = peer >= 0 && peer < among.size() && peer != among.rank();
-  if (tag != 0 || !is_other) return {.peer = peer, .is_send = is_send};
-  return {.peer = peer, .is_send = is_send, .message = message, .make = std::move(make)};
+  if (tag == 0 && is_other) {
+    by_library.message = view;
+    by_library.make = std::move(make);
+    by_library.data = {view, is_send ? mutable_view() : view, !is_send, view.bytes, body};
+  }
+  operation_body by_channels = [view, body = std::move(body)](operation_state& self) {
+    return body(self, view, view);
+  };
+  return {std::move(by_channels), std::move(by_library)};
 }
 
 }  // namespace
@@ -359,11 +367,13 @@ tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, 
                           const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start(comm, "tandem_send", call, op, error, ordering::point_to_point, {message},
                [&](const shared_group& g) {
-                 const tandem::mutable_view view = view_of(message);
+                 const mutable_view view = view_of(message);
                  const int at = checked_tag("tandem_send", tag);
-                 return work{[=](operation_state&) { return send_to(g, view, to, at); },
-                             message_call(*g, to, at, true, view,
-                                          [view](library_queue& q) { q.send(view); })};
+                 const auto body = [=](operation_state&, mutable_view from, mutable_view) {
+                   return send_to(g, from, to, at);
+                 };
+                 return message_work(*g, to, at, true, view, body,
+                                     [view](library_queue& q) { q.send(view); });
                });
 }
 
@@ -371,14 +381,13 @@ tandem_status tandem_recv(tandem_comm* comm, tandem_buffer into, int32_t from, i
                           const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start(comm, "tandem_recv", call, op, error, ordering::point_to_point, {into},
                [&](const shared_group& g) {
-                 const tandem::mutable_view view = view_of(into);
+                 const mutable_view view = view_of(into);
                  const int at = checked_tag("tandem_recv", tag);
-                 return work{[=](operation_state& self) {
-                               if (from == TANDEM_ANY_SOURCE)
-                                 return receive_from_any(g, view, at, self);
-                               return receive_from(g, view, from, at, self);
-                             },
-                             message_call(*g, from, at, false, view,
-                                          [view](library_queue& q) { q.recv(view); })};
+                 const auto body = [=](operation_state& self, mutable_view, mutable_view where) {
+                   if (from == TANDEM_ANY_SOURCE) return receive_from_any(g, where, at, self);
+                   return receive_from(g, where, from, at, self);
+                 };
+                 return message_work(*g, from, at, false, view, body,
+                                     [view](library_queue& q) { q.recv(view); });
                });
 }

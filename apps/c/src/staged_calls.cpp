@@ -14,14 +14,6 @@ constexpr std::size_t max_padding_bytes = 64;
 /// While all blocks are in use.
 constexpr std::chrono::microseconds block_interval{50};
 
-std::shared_ptr<staged_block> take_block(device_side& of, progress& loop, std::size_t bytes) {
-  for (;;) {
-    if (std::shared_ptr<staged_block> taken = of.blocks().take(bytes)) return taken;
-    loop.poll();
-    std::this_thread::sleep_for(block_interval);
-  }
-}
-
 asio::awaitable<void> carry_out(operation_state& self, data_call::function what,
                                 std::shared_ptr<device_side> side,
                                 std::shared_ptr<staged_block> block, device_side::point end) {
@@ -45,34 +37,55 @@ std::vector<std::shared_ptr<operation_state>> staged_calls::in_progress() {
   return started_;
 }
 
-void staged_calls::start(const std::shared_ptr<operation_state>& op, const library_call& what) {
-  device_side& side = *what.side;
-  const data_call& data = what.data;
-  const auto block =
-      take_block(side, group_.loop(), data.from.bytes + max_padding_bytes + data.into.bytes);
-  accelerator::stream in = what.stream, out = what.stream;
-  if (!what.is_in_stream) {
-    if (in_.get() == nullptr) {
-      in_ = device_stream(side.on());
-      out_ = device_stream(side.on());
-    }
-    in = in_.get();
-    out = out_.get();
-    if (op->beginning()) side.await(in, op->beginning());
+void staged_calls::wait_for_room(device_side& of) {
+  while (of.blocks().is_full()) {
+    group_.loop().poll();
+    std::this_thread::sleep_for(block_interval);
   }
-  block->queue(data.from, data.into, in, out);
+}
+
+void staged_calls::hand_over(staged_call& what) {
+  device_side& side = *what.call.side;
+  const data_call& data = what.call.data;
+  std::size_t bytes = data.from.bytes;
+  if (!data.is_in_place) bytes += max_padding_bytes + data.into.bytes;
+  what.block = side.blocks().take(bytes);
+  accelerator::stream on = what.call.stream;
+  if (!what.call.is_in_stream) {
+    if (in_.get() == nullptr) in_ = device_stream(side.on());
+    on = in_.get();
+    if (what.op->beginning()) side.await(on, what.op->beginning());
+  }
+  what.block->queue_in(data.from, data.is_in_place, on);
+}
+
+void staged_calls::start(const staged_call& what) {
+  const std::shared_ptr<device_side> side = what.call.side;
+  const std::shared_ptr<staged_block> block = what.block;
+  const data_call& data = what.call.data;
+  const bool has_out = data.into.bytes > 0;
+  const bool is_in_stream = what.call.is_in_stream;
+  accelerator::stream on = is_in_stream ? what.call.stream : in_.get();
   device_side::point end;
   try {
-    end = side.emptied(block, out, !what.is_in_stream);
+    if (has_out && !is_in_stream) {
+      device_stream& out = out_[what.call.peer];
+      if (out.get() == nullptr) out = device_stream(side->on());
+      on = out.get();
+    }
+    if (has_out) block->queue_out(data.into, on);
+    end = side->emptied(block, on, !is_in_stream);
   } catch (...) {
     block->release();
     throw;
   }
-  op->was_staged(what.side, block, side.filled(block), end, what.is_in_stream);
-  group_.submit(op,
-                [function = data.carry_out, side = what.side, block, end](operation_state& self) {
-                  return carry_out(self, function, side, block, end);
-                });
+  what.op->was_staged(side, block, side->filled(block), end, is_in_stream && has_out);
+  in_progress();
+  started_.push_back(what.op);
+  group_.loop().count_operations(-1);
+  group_.submit(what.op, [function = data.carry_out, side, block, end](operation_state& self) {
+    return carry_out(self, function, side, block, end);
+  });
 }
 
 }  // namespace tandem::c

@@ -1,29 +1,23 @@
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
 #include <cstddef>
-#include <functional>
+#include <map>
 #include <memory>
 #include <tandem/accelerator.hpp>
 #include <vector>
 
+#include "library_call.hpp"
 #include "operation.hpp"
 
 namespace tandem::c {
 
 class group_of_ranks;
-struct library_call;
 
-/// What an operation does with its data, wherever those are: on a device, or in the host's memory.
-struct data_call {
-  using function =
-      std::function<asio::awaitable<void>(operation_state&, mutable_view from, mutable_view into)>;
-
-  mutable_view from = {};  ///< only read
-  mutable_view into = {};
-  /// Of the longest view that any rank has. 0: ranks cannot tell.
-  std::size_t bytes = 0;
-  function carry_out = {};
+/// An operation that is being started.
+struct staged_call {
+  std::shared_ptr<operation_state> op;
+  library_call call;
+  std::shared_ptr<staged_block> block = nullptr;
 };
 
 /// Operations on short data of devices that channels carry, in the order of streams: the stream
@@ -38,16 +32,22 @@ class staged_calls {
 
   std::size_t max_bytes() const noexcept { return max_bytes_; }
   bool takes(const library_call& what) const noexcept;
-  /// Starts it, behind its beginning if it has one. @pre takes
-  void start(const std::shared_ptr<operation_state>& op, const library_call& what);
+  /// Waits while too many are in progress. Without locks, not on the loop.
+  void wait_for_room(device_side& of);
+  /// The two parts of a start: the data are handed over, behind the operation's beginning if it has
+  /// one, then the stream waits. Of calls that start together the first parts come first, so that
+  /// none waits for another. @pre takes
+  /// @par Errors thrown: `device_failed`; it has not started then.
+  void hand_over(staged_call& what);
+  void start(const staged_call& what);
   /// Those that are not complete.
   std::vector<std::shared_ptr<operation_state>> in_progress();
 
  private:
   group_of_ranks& group_;
   const std::size_t max_bytes_;
-  // The order of each is the same on all ranks.
-  device_stream in_, out_;
+  device_stream in_;
+  std::map<int, device_stream> out_;  ///< by peer, so that none waits for another
   std::vector<std::shared_ptr<operation_state>> started_;
 };
 

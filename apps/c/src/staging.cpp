@@ -51,7 +51,8 @@ staged_block::~staged_block() {
 }
 
 bool staged_block::is_emptied() const noexcept {
-  return word_watch::has_reached(words_->emptied, number_);
+  return word_watch::has_reached(emptied(), number_) &&
+         word_watch::has_reached(words_->released, number_);
 }
 
 void* staged_block::address_of(const std::uint32_t& word) const noexcept {
@@ -59,18 +60,28 @@ void* staged_block::address_of(const std::uint32_t& word) const noexcept {
   return address_of_words_ + (reinterpret_cast<const std::byte*>(&word) - first);
 }
 
-void staged_block::queue(const const_view& from, const mutable_view& into, accelerator::stream in,
-                         accelerator::stream out) {
+void staged_block::queue_in(const const_view& from, bool is_in_place, accelerator::stream on) {
   std::byte* const data = memory_->data() + sizeof(words);
   from_ = mutable_view(data, from.bytes);
-  into_ = mutable_view(data + rounded_to_line(from.bytes, line), into.bytes);
+  into_ = mutable_view(is_in_place ? data : data + rounded_to_line(from.bytes, line), 0);
+  has_out_ = false;
   ++number_;
   try {
-    if (from.bytes > 0) on_.copy(from_.data, from.data, from.bytes, in);
-    on_.write_value(in, address_of(words_->filled), number_);
-    on_.await_value(out, address_of(words_->released), number_);
-    if (into.bytes > 0) on_.copy(into.data, into_.data, into.bytes, out);
-    on_.write_value(out, address_of(words_->emptied), number_);
+    if (from.bytes > 0) on_.copy(from_.data, from.data, from.bytes, on);
+    on_.write_value(on, address_of(words_->filled), number_);
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+void staged_block::queue_out(const mutable_view& into, accelerator::stream on) {
+  into_.bytes = into.bytes;
+  try {
+    on_.await_value(on, address_of(words_->released), number_);
+    has_out_ = true;
+    on_.copy(into.data, into_.data, into.bytes, on);
+    on_.write_value(on, address_of(words_->emptied), number_);
   } catch (...) {
     release();
     throw;
@@ -81,12 +92,16 @@ void staged_block::release() noexcept {
   std::atomic_ref(words_->released).store(number_, std::memory_order_release);
 }
 
+bool staging::is_full() {
+  const std::lock_guard lock(mutex_);
+  return in_use_ >= max_blocks;
+}
+
 std::shared_ptr<staged_block> staging::take(std::size_t bytes) {
   const std::size_t rounded = std::bit_ceil(std::max(bytes, min_block_bytes));
   std::unique_ptr<staged_block> taken;
   {
     const std::lock_guard lock(mutex_);
-    if (in_use_ == max_blocks) return nullptr;
     const auto found = std::ranges::find_if(idle_, [rounded](const auto& each) {
       return each->bytes() == rounded && each->is_emptied();
     });

@@ -20,11 +20,14 @@ class staged_block {
   staged_block& operator=(const staged_block&) = delete;
 
   std::size_t bytes() const noexcept { return bytes_; }
-  /// Queues the copy of `from` into this block on `in`; on `out`, the wait for `release` and the
-  /// copy into `into`. Either view may be empty. @par Errors thrown: `device_failed`; what was
-  /// queued goes on then. @pre the streams have passed all that was queued before
-  void queue(const const_view& from, const mutable_view& into, accelerator::stream in,
-             accelerator::stream out);
+  /// Queues the copy of `from` into this block. @param is_in_place  what comes back replaces it
+  /// @par Errors thrown: `device_failed`. @pre is_emptied
+  void queue_in(const const_view& from, bool is_in_place, accelerator::stream on);
+  /// Queues the wait for `release`, and the copy into `into`, which goes on after an error. Not
+  /// called: nothing comes back.
+  void queue_out(const mutable_view& into, accelerator::stream on);
+  /// Whether something comes back.
+  bool has_out() const noexcept { return has_out_; }
   /// The copy of `from`, and the place of what is copied into `into`.
   mutable_view from() const noexcept { return from_; }
   mutable_view into() const noexcept { return into_; }
@@ -32,10 +35,12 @@ class staged_block {
   /// Lets the stream go on, once. Any thread.
   void release() noexcept;
 
-  /// Words that are at least `number` when `from` is copied, and when `out` has passed the rest.
+  /// A word that is at least `number` when `from` is copied.
   std::uint32_t& filled() const noexcept { return words_->filled; }
-  std::uint32_t& emptied() const noexcept { return words_->emptied; }
+  /// The same when streams have passed all.
+  std::uint32_t& emptied() const noexcept { return has_out_ ? words_->emptied : words_->filled; }
   std::uint32_t number() const noexcept { return number_; }
+  /// Whether it can be used again: streams have passed all, and it was released.
   bool is_emptied() const noexcept;
 
  private:
@@ -54,19 +59,21 @@ class staged_block {
   words* words_ = nullptr;
   std::byte* address_of_words_ = nullptr;  ///< for streams
   std::uint32_t number_ = 0;
+  bool has_out_ = false;
   mutable_view from_, into_;
 };
 
 /// The blocks of a device, which are used again and again. Any thread.
 class staging : public std::enable_shared_from_this<staging> {
  public:
-  /// In use at a time.
+  /// In use at a time, unless one operation needs more.
   static constexpr int max_blocks = 256;
 
   explicit staging(accelerator& on) : on_(on) {}
 
-  /// A block of at least so many bytes; it comes back when its last owner lets go of it. Null: all
-  /// are in use. @par Cost  of the first of its size: an allocation of pinned memory.
+  bool is_full();
+  /// A block of at least so many bytes; it comes back when its last owner lets go of it.
+  /// @par Cost  of the first of its size: an allocation of pinned memory.
   /// @par Errors thrown: `device_failed`.
   std::shared_ptr<staged_block> take(std::size_t bytes);
 
