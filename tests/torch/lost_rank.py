@@ -52,12 +52,12 @@ def rank_body(rank, ranks, victim, folder, started, report):
 def once(context, ranks, after_s, victim):
     with tempfile.TemporaryDirectory(prefix="tandem-lost-") as folder:
         started, report = context.Semaphore(0), context.Queue()
-        all_ranks = [context.Process(target=rank_body, args=(r, ranks, victim, folder, started, report))
+        all_ranks = [context.Process(target=rank_body, args=(r, ranks, victim, folder, started, report), daemon=True)
                      for r in range(ranks)]
         for process in all_ranks:
             process.start()
         for _ in all_ranks:
-            if not started.acquire(timeout=120):
+            if not started.acquire(timeout=400):  # the first ones compile the back-end, beside other tests
                 sys.exit("lost_rank: the ranks did not start")
         time.sleep(after_s)
         os.kill(all_ranks[victim].pid, signal.SIGKILL)

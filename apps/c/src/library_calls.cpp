@@ -99,6 +99,7 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
                           operation_body body, call_batch* together) {
   if (failed_) return op->finish(std::make_exception_ptr(*failed_));
   if (on.messages && call.make) {
+    call.data = {};  // it owns the group, which owns the lane
     return on.messages->start({.op = std::move(op), .call = std::move(call)});
   }
   if (is_staged(on, call)) {
