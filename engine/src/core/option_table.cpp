@@ -328,7 +328,8 @@ constexpr std::array<option, 37> table{{
     {"stream-staging-bytes", "TANDEM_STREAM_STAGING_BYTES", "bytes",
      "C interface and PyTorch: collectives on device memory that channels carry go through pinned "
      "memory in the order of streams if no rank has more data; 0: none",
-     get_bytes<&settings::stream_staging_bytes>, set_bytes<&settings::stream_staging_bytes, 0, giga>},
+     get_bytes<&settings::stream_staging_bytes>,
+     set_bytes<&settings::stream_staging_bytes, 0, giga>},
     {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "auto or bytes",
      "shm: ring per direction of a pair of ranks; auto: from cache sizes and the number of ranks",
      get_ring_bytes, set_ring_bytes},
