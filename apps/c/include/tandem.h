@@ -323,7 +323,7 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
  * collective of a communicator and the first message between two ranks, which initialise it. For
  * messages that copy engines carry out between other GPUs of a host, it waits until the peer has
  * called: at once for a receive, if no other operation needs this processor. Nor does the caller
- * wait for collectives that go through pinned memory (setting stream-staging-bytes), while no
+ * wait for operations that go through pinned memory (setting stream-staging-bytes), while no
  * operation on device memory that channels carry is in progress; such an operation, when it is
  * started, first waits for those. For all others it does, unless the setting stream-waits is 1: a driver that loads a kernel on its first
  * use, or frees memory, waits for all streams, and Tandem needs the driver to let them go on. With

@@ -71,8 +71,8 @@ struct settings {
   /// C interface: streams, not threads, wait for operations that channels carry. Not with kernels
   /// that are loaded on first use, which wait for every stream (CUDA_MODULE_LOADING=EAGER).
   bool stream_waits = false;
-  /// C interface: collectives on device memory that channels carry go through pinned memory in the
-  /// order of streams if no rank has more data than this; 0: none. The same on all ranks.
+  /// C interface: operations on device memory that channels carry go through pinned memory in the
+  /// order of streams if no rank has more data than this; 0: none. The lowest of all ranks holds.
   std::size_t stream_staging_bytes = 0;
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};

@@ -326,7 +326,7 @@ constexpr std::array<option, 37> table{{
      "channels carry; needs CUDA_MODULE_LOADING=EAGER",
      get_flag<&settings::stream_waits>, set_flag<&settings::stream_waits>},
     {"stream-staging-bytes", "TANDEM_STREAM_STAGING_BYTES", "bytes",
-     "C interface and PyTorch: collectives on device memory that channels carry go through pinned "
+     "C interface and PyTorch: operations on device memory that channels carry go through pinned "
      "memory in the order of streams if no rank has more data; 0: none",
      get_bytes<&settings::stream_staging_bytes>,
      set_bytes<&settings::stream_staging_bytes, 0, giga>},
