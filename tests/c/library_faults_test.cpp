@@ -60,6 +60,48 @@ TEST(LibraryFaults, DifferentCallsAreNamedOnEveryRank) {
   });
 }
 
+/// In the first collective of a group, which finds out what the ranks can do, and in a later one.
+TEST(LibraryFaults, ABufferInHostMemoryIsNamedOnEveryRank) {
+  for (const bool is_first : {true, false}) {
+    device_jobs jobs({0, 1, 2});
+    jobs.library.hang_mismatches();
+    jobs.run([is_first](device_rank& me) {
+      if (!is_first) expect_one_reduced(me);
+      device_numbers data(me, filled(5, 1));
+      numbers host = filled(5, 1);
+      const tandem_buffer on_host{host.data(), 5 * sizeof(float), TANDEM_HOST, 0};
+      const tandem_buffer buffer = me.rank == 1 ? on_host : data.buffer();
+      const tandem_call call = me.call();
+      tandem_op* op = nullptr;
+      ASSERT_EQ(tandem_all_reduce(me.world, buffer, buffer, added, &call, &op, &me.error),
+                TANDEM_OK);
+      EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_ERR_CALL_MISMATCH) << me.error.text;
+      EXPECT_NE(std::string(me.error.text).find("rank 1"), std::string::npos) << me.error.text;
+      if (!is_first) {
+        EXPECT_NE(std::string(me.error.text).find("all_reduce (channels)"), std::string::npos)
+            << me.error.text;
+      }
+      tandem_op_release(op);
+      data.finish();
+    });
+  }
+}
+
+/// What channels carry, in its order among what the library carries.
+TEST(LibraryFaults, BothWaysInOneOrder) {
+  device_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    for (int i = 0; i < 4; ++i) {
+      expect_one_reduced(me);
+      tandem_op* op = nullptr;
+      EXPECT_EQ(tandem_barrier(me.world, nullptr, &op, &me.error), TANDEM_OK);
+      EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_OK) << me.error.text;
+      tandem_op_release(op);
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the ranks report
+    }
+  });
+}
+
 /// One rank gives the lengths of its blocks, which are all equal, and the other one none.
 TEST(LibraryFaults, EqualBlocksMayBeGivenInTwoWays) {
   device_jobs jobs({0, 1});

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <tandem/accelerator.hpp>
+#include <tandem/collectives.hpp>
 #include <tandem/library_queue.hpp>
 
 #include "operation.hpp"
@@ -30,6 +31,7 @@ struct library_call {
   static constexpr int all_ranks = -1;
 
   const char* name = "";
+  collective what = collective::barrier;
   int peer = all_ranks;                         ///< of a message
   bool is_send = false;                         ///< of a message
   mutable_view message = {};                    ///< of a message; a send only reads it

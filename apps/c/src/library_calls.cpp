@@ -109,6 +109,7 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
     return;
   }
   if (!is_by_library(on, call)) {
+    if (on.queue && call.peer == library_call::all_ranks) on.queue->note_by_channels(call.what);
     group_.loop().count_operations(-1);
     return group_.submit(std::move(op), std::move(body));
   }

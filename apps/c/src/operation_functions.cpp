@@ -158,10 +158,15 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
 }
 
 template <class Describe>
-tandem_status start_collective(tandem_comm* comm, const char* name, const tandem_call* call,
-                               tandem_op** op, tandem_error* failed, buffers used,
-                               Describe describe) {
-  return start(comm, name, call, op, failed, ordering::collective, used, std::move(describe));
+tandem_status start_collective(tandem_comm* comm, const char* name, collective what,
+                               const tandem_call* call, tandem_op** op, tandem_error* failed,
+                               buffers used, Describe describe) {
+  return start(comm, name, call, op, failed, ordering::collective, used,
+               [&](const std::shared_ptr<group_of_ranks>& among) {
+                 work described = describe(among);
+                 described.by_library.what = what;
+                 return described;
+               });
 }
 
 /// A reduction that the library may not have.
@@ -195,35 +200,23 @@ work message_work(const group_of_ranks& among, int peer, int tag, bool is_send, 
 }  // namespace tandem::c
 
 using namespace tandem::c;
-using tandem::data_type, tandem::library_queue, tandem::mutable_view, tandem::reduction;
+using tandem::collective, tandem::data_type, tandem::library_queue, tandem::mutable_view,
+    tandem::reduction;
 using shared_group = std::shared_ptr<group_of_ranks>;
-
-tandem_batch* tandem_batch_create(void) {
-  return new tandem_batch;
-}
-
-tandem_status tandem_batch_launch(tandem_batch* batch, tandem_error* error) {
-  return guarded(error, [&] {
-    require(batch, "tandem_batch_launch", "batch");
-    batch->operations.launch();
-  });
-}
-
-void tandem_batch_destroy(tandem_batch* batch) {
-  delete batch;
-}
 
 tandem_status tandem_barrier(tandem_comm* comm, const tandem_call* call, tandem_op** op,
                              tandem_error* error) {
-  return start_collective(comm, "tandem_barrier", call, op, error, {}, [](const shared_group&) {
-    return work{[](operation_state& self) { return tandem::barrier(self.ranks()); }};
-  });
+  return start_collective(
+      comm, "tandem_barrier", collective::barrier, call, op, error, {}, [](const shared_group&) {
+        return work{[](operation_state& self) { return tandem::barrier(self.ranks()); }};
+      });
 }
 
 tandem_status tandem_broadcast(tandem_comm* comm, tandem_buffer data, int32_t root,
                                const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_broadcast", call, op, error, {data}, [&](const shared_group& g) {
+      comm, "tandem_broadcast", collective::broadcast, call, op, error, {data},
+      [&](const shared_group& g) {
         const tandem::mutable_view view = view_of(data);
         const bool is_root = g->rank() == root;
         const auto body = [=](operation_state& self, mutable_view from, mutable_view into) {
@@ -239,7 +232,8 @@ tandem_status tandem_all_reduce(tandem_comm* comm, tandem_buffer data, tandem_bu
                                 tandem_reduction how, const tandem_call* call, tandem_op** op,
                                 tandem_error* error) {
   return start_collective(
-      comm, "tandem_all_reduce", call, op, error, {data, result}, [&](const shared_group&) {
+      comm, "tandem_all_reduce", collective::all_reduce, call, op, error, {data, result},
+      [&](const shared_group&) {
         const tandem::mutable_view from = view_of(data), into = view_of(result);
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
@@ -257,7 +251,8 @@ tandem_status tandem_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer
                             tandem_reduction how, int32_t root, const tandem_call* call,
                             tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_reduce", call, op, error, {data, result}, [&](const shared_group& g) {
+      comm, "tandem_reduce", collective::reduce, call, op, error, {data, result},
+      [&](const shared_group& g) {
         const tandem::mutable_view from = view_of(data), into = at_root(g, root, result);
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
@@ -275,7 +270,8 @@ tandem_status tandem_all_gather(tandem_comm* comm, tandem_buffer mine, tandem_bu
                                 const size_t* bytes_of_rank, const tandem_call* call,
                                 tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_all_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
+      comm, "tandem_all_gather", collective::all_gather, call, op, error, {mine, all},
+      [&](const shared_group& g) {
         const tandem::mutable_view from = view_of(mine), into = view_of(all);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
         const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
@@ -291,7 +287,8 @@ tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem
                                     const size_t* bytes_of_rank, tandem_reduction how,
                                     const tandem_call* call, tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_reduce_scatter", call, op, error, {all, mine}, [&](const shared_group& g) {
+      comm, "tandem_reduce_scatter", collective::reduce_scatter, call, op, error, {all, mine},
+      [&](const shared_group& g) {
         const tandem::mutable_view from = view_of(all), into = view_of(mine);
         const data_type type = type_of(how);
         const reduction by = reduction_of(how);
@@ -312,7 +309,8 @@ tandem_status tandem_gather(tandem_comm* comm, tandem_buffer mine, tandem_buffer
                             const size_t* bytes_of_rank, int32_t root, const tandem_call* call,
                             tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_gather", call, op, error, {mine, all}, [&](const shared_group& g) {
+      comm, "tandem_gather", collective::gather, call, op, error, {mine, all},
+      [&](const shared_group& g) {
         const tandem::mutable_view from = view_of(mine), into = at_root(g, root, all);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
         const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
@@ -328,7 +326,8 @@ tandem_status tandem_scatter(tandem_comm* comm, tandem_buffer all, tandem_buffer
                              const size_t* bytes_of_rank, int32_t root, const tandem_call* call,
                              tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_scatter", call, op, error, {all, mine}, [&](const shared_group& g) {
+      comm, "tandem_scatter", collective::scatter, call, op, error, {all, mine},
+      [&](const shared_group& g) {
         const tandem::mutable_view from = at_root(g, root, all), into = view_of(mine);
         const auto lengths = lengths_of(bytes_of_rank, g->size());
         const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
@@ -344,7 +343,8 @@ tandem_status tandem_all_to_all(tandem_comm* comm, tandem_buffer from, const siz
                                 tandem_buffer into, const size_t* received, const tandem_call* call,
                                 tandem_op** op, tandem_error* error) {
   return start_collective(
-      comm, "tandem_all_to_all", call, op, error, {from, into}, [&](const shared_group& g) {
+      comm, "tandem_all_to_all", collective::all_to_all, call, op, error, {from, into},
+      [&](const shared_group& g) {
         if ((sent == nullptr) != (received == nullptr)) {
           throw tandem::error(tandem::errc::bad_input,
                               "tandem_all_to_all: one of sent and received is NULL",

@@ -1,10 +1,11 @@
-// What is done with operations that have been started.
+// What is done with batches, and with operations that have been started.
 #include <fmt/format.h>
 #include <tandem.h>
 
 #include <chrono>
 #include <exception>
 
+#include "library_calls.hpp"
 #include "operation.hpp"
 #include "status.hpp"
 
@@ -28,6 +29,21 @@ tandem_status outcome_of(const operation_state& op, tandem_error* failed) {
 }  // namespace tandem::c
 
 using namespace tandem::c;
+
+tandem_batch* tandem_batch_create(void) {
+  return new tandem_batch;
+}
+
+tandem_status tandem_batch_launch(tandem_batch* batch, tandem_error* error) {
+  return guarded(error, [&] {
+    require(batch, "tandem_batch_launch", "batch");
+    batch->operations.launch();
+  });
+}
+
+void tandem_batch_destroy(tandem_batch* batch) {
+  delete batch;
+}
 
 tandem_status tandem_op_test(tandem_op* op, tandem_error* error) {
   tandem_status status = TANDEM_OK;

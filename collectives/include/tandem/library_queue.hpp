@@ -112,6 +112,8 @@ class library_queue {
 
   void note(collective what, std::size_t bytes, int root = -1);
   void note(collective what, std::size_t bytes, data_type type, reduce_op op, int root = -1);
+  /// A collective that does not go through the library, in the order of those that do.
+  void note_by_channels(collective what);
   void note_send(int to, std::size_t bytes);
   void note_receive(int from, std::size_t bytes);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace tandem::detail {
 namespace {
@@ -15,6 +16,11 @@ constexpr std::uint64_t max_roots = (1 << 12) - 1;
 
 std::uint64_t numbered(auto value, unsigned shift) noexcept {
   return (static_cast<std::uint64_t>(value) + 1) << shift;
+}
+
+std::string_view way(algorithm how) noexcept {
+  if (how == by_islands) return "islands";
+  return how == by_channels ? "channels" : name(how);
 }
 
 }  // namespace
@@ -50,8 +56,7 @@ std::string call_record::text() const {
   if (const std::uint64_t root = field(root_shift, 12)) {
     text += fmt::format(" with root {}", root - 1);
   }
-  const auto how = static_cast<algorithm>(field(how_shift, 4) - 1);
-  text += fmt::format(" ({}", how == by_islands ? "islands" : tandem::name(how));
+  text += fmt::format(" ({}", way(static_cast<algorithm>(field(how_shift, 4) - 1)));
   if (const std::uint64_t type = field(type_shift, 4)) {
     text += fmt::format(", {}", tandem::name(static_cast<data_type>(type - 1)));
   }

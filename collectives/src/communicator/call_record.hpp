@@ -10,6 +10,9 @@ namespace tandem::detail {
 /// In the record of a call that islands carry out. A call over channels has the algorithm that the
 /// plan has chosen, so that ranks which take different ways make different calls.
 constexpr algorithm by_islands = algorithm::automatic;
+/// In the record of a call that does not go through a vendor's library, beside those that do.
+constexpr auto by_channels = static_cast<algorithm>(14);
+static_assert(algorithm_count <= 14);
 
 /// The parameters of a call that must be the same on every rank, in 64 bits. Each message of the
 /// call carries them, so that the receiver can compare them and name the sender's call in an error.

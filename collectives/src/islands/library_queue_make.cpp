@@ -179,6 +179,10 @@ void library_queue::note(collective what, std::size_t bytes, data_type type, red
   calls_->calls().add({what, detail::by_islands, bytes, type, op, root});
 }
 
+void library_queue::note_by_channels(collective what) {
+  calls_->calls().add({what, detail::by_channels, 0});
+}
+
 void library_queue::note_send(int to, std::size_t bytes) {
   if (to != over_->rank()) calls_->calls().add_send(to, bytes);
 }

@@ -104,8 +104,10 @@ void library_watch::take(int from, const message& report) {
   if (!is_report || over_->failed()) return;
   const auto difference = calls_.take(from, report.payload, library_log::clock::now());
   if (!difference) return;
+  const bool is_elsewhere = difference->find("(channels)") != std::string::npos;
   fail(errc::call_mismatch, from, *difference,
-       "make the same calls in the same order on every rank");
+       is_elsewhere ? "give the data of every rank in the memory of its GPU"
+                    : "make the same calls in the same order on every rank");
 }
 
 void library_watch::look_for_late() {
