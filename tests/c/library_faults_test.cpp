@@ -87,6 +87,35 @@ TEST(LibraryFaults, ABufferInHostMemoryIsNamedOnEveryRank) {
   }
 }
 
+/// One rank starts them together, the other one after the other.
+TEST(LibraryFaults, BothWaysInABatch) {
+  device_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    for (int i = 0; i < 4; ++i) {
+      device_numbers data(me, filled(5, 1)), least(me, filled(5, static_cast<float>(me.rank)));
+      constexpr tandem_reduction lowest{TANDEM_FLOAT32, TANDEM_MIN, 1};
+      tandem_batch* const together = me.rank == 0 ? tandem_batch_create() : nullptr;
+      const tandem_call call = me.call(together);
+      std::vector<tandem_op*> ops(4);
+      for (std::size_t n = 0; n < ops.size(); ++n) {
+        const bool is_sum = n % 2 == 0;
+        const tandem_buffer buffer = (is_sum ? data : least).buffer();
+        EXPECT_EQ(tandem_all_reduce(me.world, buffer, buffer, is_sum ? added : lowest, &call,
+                                    &ops[n], &me.error),
+                  TANDEM_OK);
+      }
+      if (together != nullptr) {
+        EXPECT_EQ(tandem_batch_launch(together, &me.error), TANDEM_OK);
+      }
+      for (tandem_op* const op : ops) EXPECT_EQ(me.finish(op), TANDEM_OK) << me.error.text;
+      EXPECT_EQ(data.get(), filled(5, 4));
+      EXPECT_EQ(least.get(), filled(5, 0));
+      tandem_batch_destroy(together);
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the ranks report
+    }
+  });
+}
+
 /// What channels carry, in its order among what the library carries.
 TEST(LibraryFaults, BothWaysInOneOrder) {
   device_jobs jobs({0, 1});

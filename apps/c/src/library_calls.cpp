@@ -102,6 +102,7 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
     call.data = {};  // it owns the group, which owns the lane
     return on.messages->start({.op = std::move(op), .call = std::move(call)});
   }
+  if (on.queue && !is_by_library(on, call)) note_by_channels(on, call, together);
   if (is_staged(on, call)) {
     staged_on_group made{shared_from_this(), {std::move(op), std::move(call)}};
     if (together == nullptr) return stage_all({&made, 1});
@@ -109,7 +110,6 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
     return;
   }
   if (!is_by_library(on, call)) {
-    if (on.queue && call.peer == library_call::all_ranks) on.queue->note_by_channels(call.what);
     group_.loop().count_operations(-1);
     return group_.submit(std::move(op), std::move(body));
   }
@@ -121,12 +121,21 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
   }
 }
 
+/// In the order of the calls, also where those of a batch are queued later.
+void library_calls::note_by_channels(lane& on, const library_call& what, call_batch* together) {
+  if (what.peer != library_call::all_ranks) return;
+  if (together == nullptr) return on.queue->note_by_channels(what.what);
+  library_call note;
+  note.make = [which = what.what](library_queue& by) { by.note_by_channels(which); };
+  together->ready_.push_back({shared_from_this(), &on, nullptr, std::move(note)});
+}
+
 /// The caller's streams first: those of the queues wait for them.
 void library_calls::queue_all(std::span<const call_on_lane> calls) {
   try {
     for (const call_on_lane& each : calls) {
-      if (const device_side::point& begin = each.op->beginning())
-        each.call.side->await(each.on->queue->stream(), begin);
+      if (each.op && each.op->beginning())
+        each.call.side->await(each.on->queue->stream(), each.op->beginning());
     }
     std::optional<library_queue::batch> together;
     if (calls.size() > 1) together.emplace(*calls.front().on->queue);
@@ -134,10 +143,12 @@ void library_calls::queue_all(std::span<const call_on_lane> calls) {
     if (together) together->end();
     for (const call_on_lane& each : calls) {
       const library_queue& by = *each.on->queue;
-      each.by->note_queued(each.op, each.call, by.stream(), &by);
+      if (each.op) each.by->note_queued(each.op, each.call, by.stream(), &by);
     }
   } catch (...) {
-    for (const call_on_lane& each : calls) each.op->finish(std::current_exception());
+    for (const call_on_lane& each : calls) {
+      if (each.op) each.op->finish(std::current_exception());
+    }
   }
 }
 
@@ -283,7 +294,7 @@ void call_batch::launch() {
   std::vector<library_calls::call_on_lane> usable;
   for (const library_calls::call_on_lane& each : calls) {
     if (each.by->failed_) {
-      each.op->finish(std::make_exception_ptr(*each.by->failed_));
+      if (each.op) each.op->finish(std::make_exception_ptr(*each.by->failed_));
     } else {
       usable.push_back(each);
     }

@@ -79,7 +79,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
     std::vector<std::function<void()>> waiting;
     std::string text;
   };
-  /// An operation whose lane has a queue.
+  /// An operation whose lane has a queue; null: what the queue is to note.
   struct call_on_lane {
     std::shared_ptr<library_calls> by;
     lane* on = nullptr;
@@ -100,6 +100,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   // With the lock.
   bool is_staged(const lane& on, const library_call& what) const;
   bool is_by_library(const lane& on, const library_call& what) const;
+  void note_by_channels(lane& on, const library_call& what, call_batch* together);
   void route(lane& on, std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);
   void start_lanes(const library_call& first);
