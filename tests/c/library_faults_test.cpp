@@ -93,7 +93,7 @@ TEST(LibraryFaults, BothWaysInABatch) {
   jobs.run([](device_rank& me) {
     for (int i = 0; i < 4; ++i) {
       device_numbers data(me, filled(5, 1)), least(me, filled(5, static_cast<float>(me.rank)));
-      constexpr tandem_reduction lowest{TANDEM_FLOAT32, TANDEM_MIN, 1};
+      constexpr tandem_reduction lowest{TANDEM_FLOAT32, TANDEM_MINIMUM, 1};
       tandem_batch* const together = me.rank == 0 ? tandem_batch_create() : nullptr;
       const tandem_call call = me.call(together);
       std::vector<tandem_op*> ops(4);
