@@ -1,5 +1,6 @@
 #include "device_side.hpp"
 
+#include <tandem/detail/stream_word.hpp>
 #include <utility>
 
 namespace tandem::c {
@@ -55,7 +56,6 @@ struct device_side::stream_point {
   std::shared_ptr<event_pool> events;  ///< null: no event
   accelerator::event event = nullptr;
   std::shared_ptr<staged_block> block;  ///< null: the event tells it
-  std::uint32_t number = 0;             ///< of the block's word
   bool is_filled = false;
   accelerator::stream on = nullptr;  ///< of a block
 };
@@ -89,7 +89,6 @@ device_side::point device_side::mark(accelerator::stream of) {
 
 device_side::point device_side::filled(std::shared_ptr<staged_block> which) {
   const auto made = std::make_shared<stream_point>();
-  made->number = which->number();
   made->block = std::move(which);
   made->is_filled = true;
   return made;
@@ -98,7 +97,6 @@ device_side::point device_side::filled(std::shared_ptr<staged_block> which) {
 device_side::point device_side::emptied(std::shared_ptr<staged_block> which,
                                         accelerator::stream out, bool is_awaited) {
   const auto made = std::make_shared<stream_point>();
-  made->number = which->number();
   made->block = std::move(which);
   made->on = out;
   if (is_awaited) made->record(events_, on_, out);
@@ -107,7 +105,7 @@ device_side::point device_side::emptied(std::shared_ptr<staged_block> which,
 
 bool device_side::has_passed(const point& what) const {
   if (what->block) {
-    return what->is_filled ? word_watch::has_reached(what->word(), what->number)
+    return what->is_filled ? detail::has_reached(what->word(), what->block->number())
                            : what->block->is_emptied();
   }
   return on_.is_complete(what->event);
@@ -132,7 +130,7 @@ device_stream device_side::take_stream() {
 asio::awaitable<void> device_side::reached(point what) {
   if (what->block) {
     const std::shared_ptr<word_watch> words = words_;
-    co_await words->reached(what->word(), what->number);
+    co_await words->reached(what->word(), what->block->number());
     co_return;
   }
   device_stream own = take_stream();

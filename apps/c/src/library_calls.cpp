@@ -47,11 +47,14 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   group_.loop().count_operations(+1);
   std::unique_lock lock(mutex_);
   lane& on = lanes_[{call.peer, call.is_send}];
-  const bool calls_driver =
-      op->kind != memory_kind::host && !is_by_library(on, call) && !is_staged(on, call);
-  if (calls_driver || is_staged(on, call)) {
+  if (op->kind != memory_kind::host && !is_by_library(on, call)) {
+    const bool will_be_staged = is_staged(on, call);
     lock.unlock();
-    calls_driver ? group_.loop().let_streams_go_on(*op->use()) : staged_.wait_for_room(*call.side);
+    if (will_be_staged) {
+      staged_.wait_for_room(*call.side);
+    } else {
+      group_.loop().let_streams_go_on(*op->use());
+    }
     lock.lock();
   }
   if (on.at == lane::phase::unknown && has_lane(call) && !failed_) start_lanes(call);
@@ -102,14 +105,15 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
     call.data = {};  // it owns the group, which owns the lane
     return on.messages->start({.op = std::move(op), .call = std::move(call)});
   }
-  if (on.queue && !is_by_library(on, call)) note_by_channels(on, call, together);
+  const bool by_library = is_by_library(on, call);
+  if (on.queue && !by_library) note_by_channels(on, call, together);
   if (is_staged(on, call)) {
     staged_on_group made{shared_from_this(), {std::move(op), std::move(call)}};
     if (together == nullptr) return stage_all({&made, 1});
     together->staged_.push_back(std::move(made));
     return;
   }
-  if (!is_by_library(on, call)) {
+  if (!by_library) {
     group_.loop().count_operations(-1);
     return group_.submit(std::move(op), std::move(body));
   }

@@ -54,7 +54,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   void start(std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);
 
-  /// Whether such a collective would now be carried out by way of pinned memory, in the order of
+  /// Whether such an operation would now be carried out by way of pinned memory, in the order of
   /// streams (`staged_calls`).
   bool is_staged(const library_call& what) const;
   /// Whether every rank may use its vendor's library.

@@ -5,10 +5,9 @@
 #include <bit>
 #include <chrono>
 #include <new>
+#include <tandem/detail/stream_word.hpp>
 #include <tandem/log.hpp>
 #include <thread>
-
-#include "word_watch.hpp"
 
 namespace tandem::c {
 namespace {
@@ -20,14 +19,6 @@ constexpr std::chrono::microseconds end_interval{50};
 
 std::size_t rounded_to_line(std::size_t bytes, std::size_t line) {
   return (bytes + line - 1) / line * line;
-}
-
-/// What a stream still uses. Never freed.
-void keep_for_ever(std::shared_ptr<const pinned_buffer> what) {
-  static std::mutex mutex;
-  static auto& all = *new std::vector<std::shared_ptr<const pinned_buffer>>;
-  const std::lock_guard lock(mutex);
-  all.push_back(std::move(what));
 }
 
 }  // namespace
@@ -47,12 +38,11 @@ staged_block::~staged_block() {
   if (is_emptied()) return;
   log(log_level::warning, "streams",
       on_.text() + ": a stream still waits for an operation that has ended");
-  keep_for_ever(std::move(memory_));
+  detail::keep_for_ever(std::move(memory_));
 }
 
 bool staged_block::is_emptied() const noexcept {
-  return word_watch::has_reached(emptied(), number_) &&
-         word_watch::has_reached(words_->released, number_);
+  return detail::has_reached(emptied(), number_) && detail::has_reached(words_->released, number_);
 }
 
 void* staged_block::address_of(const std::uint32_t& word) const noexcept {

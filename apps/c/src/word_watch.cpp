@@ -1,7 +1,7 @@
 #include "word_watch.hpp"
 
 #include <algorithm>
-#include <tandem/detail/fence.hpp>
+#include <tandem/detail/stream_word.hpp>
 
 namespace tandem::c {
 namespace {
@@ -20,23 +20,19 @@ word_watch::word_watch(const asio::any_io_executor& executor)
       timer_(executor),
       interval_(first_interval) {}
 
-bool word_watch::has_reached(std::uint32_t& word, std::uint32_t value) noexcept {
-  return static_cast<std::int32_t>(detail::load(word) - value) >= 0;
-}
-
 asio::awaitable<void> word_watch::reached(std::uint32_t& word, std::uint32_t value) {
-  if (has_reached(word, value)) co_return;
+  if (detail::has_reached(word, value)) co_return;
   const std::shared_ptr<word_watch> self = shared_from_this();
   const auto entry = waiting_.insert(waiting_.end(), waiting{&word, value});
   const std::shared_ptr<void> leave(nullptr, [self, entry](void*) { self->waiting_.erase(entry); });
   interval_ = first_interval;
   if (!loop().is_polling()) arm();
-  while (!has_reached(word, value)) co_await changed_.wait();
+  while (!detail::has_reached(word, value)) co_await changed_.wait();
 }
 
 bool word_watch::poll() {
   const bool found = std::ranges::any_of(
-      waiting_, [](const waiting& each) { return has_reached(*each.word, each.value); });
+      waiting_, [](const waiting& each) { return detail::has_reached(*each.word, each.value); });
   if (found) changed_.notify_all();
   return found;
 }

@@ -20,8 +20,7 @@ class word_watch final : public std::enable_shared_from_this<word_watch>, privat
  public:
   explicit word_watch(const asio::any_io_executor& executor);
 
-  /// Whether a word has reached a value, compared as a counter that wraps. Any thread.
-  static bool has_reached(std::uint32_t& word, std::uint32_t value) noexcept;
+  /// Until the word is at least `value` (`detail::has_reached`).
   /// @par Cancellation  Terminal: at once.
   asio::awaitable<void> reached(std::uint32_t& word, std::uint32_t value);
 

@@ -2,25 +2,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
-#include <tandem/detail/fence.hpp>
+#include <tandem/detail/stream_word.hpp>
 #include <tandem/log.hpp>
 #include <thread>
-#include <vector>
 
 namespace tandem::detail {
 namespace {
 
 constexpr std::chrono::seconds end_limit{1};
 constexpr std::chrono::microseconds end_interval{50};
-
-/// What streams may still use when their owner has ended. Never freed.
-void keep_for_ever(std::shared_ptr<const void> what) {
-  static std::mutex mutex;
-  static auto& all = *new std::vector<std::shared_ptr<const void>>;
-  const std::lock_guard lock(mutex);
-  all.push_back(std::move(what));
-}
 
 }  // namespace
 
@@ -40,7 +30,7 @@ stream_words::~stream_words() {
 }
 
 bool stream_words::is_done(std::uint32_t number) const noexcept {
-  return static_cast<std::int32_t>(load(done(number)) - number) >= 0;
+  return has_reached(done(number), number);
 }
 
 void* stream_words::for_streams(const std::uint32_t& word) const noexcept {

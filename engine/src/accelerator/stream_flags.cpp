@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
-#include <tandem/detail/fence.hpp>
+#include <tandem/detail/stream_word.hpp>
 #include <vector>
 
 namespace tandem {
@@ -80,7 +80,7 @@ std::uint32_t stream_flags::flag::write_next(accelerator& of, accelerator::strea
 
 /// Compares modulo 2^32: the counter wraps around.
 bool stream_flags::flag::has_reached(std::uint32_t value) const noexcept {
-  return static_cast<std::int32_t>(detail::load(*host_word_) - value) >= 0;
+  return detail::has_reached(*host_word_, value);
 }
 
 void stream_flags::flag::await(accelerator& of, accelerator::stream which,

@@ -1,0 +1,26 @@
+// Private: shared by the engine and the modules built on it, not part of the public interface.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <tandem/detail/fence.hpp>
+#include <utility>
+#include <vector>
+
+namespace tandem::detail {
+
+/// Whether a word that streams write has reached a value, compared as a counter that wraps.
+inline bool has_reached(std::uint32_t& word, std::uint32_t value) noexcept {
+  return static_cast<std::int32_t>(load(word) - value) >= 0;
+}
+
+/// Memory that streams may still use when its owner has ended: never freed.
+inline void keep_for_ever(std::shared_ptr<const void> what) {
+  static std::mutex mutex;
+  static auto& all = *new std::vector<std::shared_ptr<const void>>;
+  const std::lock_guard lock(mutex);
+  all.push_back(std::move(what));
+}
+
+}  // namespace tandem::detail
