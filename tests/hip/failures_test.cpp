@@ -157,7 +157,7 @@ TEST(hip_failures, release_never_throws) {
 TEST(hip_failures, objects_may_outlive_the_driver) {
   std::optional<cuda_double> gpus;
   gpus.emplace();
-  const hip_on_cuda hip;
+  hip_on_cuda hip;
   accelerator& of = hip_at(0);
   void* const memory = of.allocate(8);
   of.free(memory);
@@ -165,6 +165,7 @@ TEST(hip_failures, objects_may_outlive_the_driver) {
   of.free(memory);
   of.free_stream(&of);
   EXPECT_FALSE(of.owns(memory));
+  EXPECT_EQ(hip.table().last_error(), amd::success) << "an error is left to the user";
 }
 
 TEST(hip_failures, refused_in_forked_child) {

@@ -18,22 +18,31 @@ struct call_failure {
 /// mode in which programs capture (PyTorch's too), such a call fails, and so does the capture: as
 /// the program does not know when its operations in progress call the driver, it could not capture.
 /// @tparam Mode  of the vendor; @param exchange  null: the driver has no such function
+/// @param last_error  takes the thread's last error, which is the user's; null: there is none
 template <class Mode, class Result>
 class relaxed_capture {
  public:
   using function = Result (*)(Mode* mode);
-  explicit relaxed_capture(function exchange) noexcept : exchange_(exchange) {
-    if (exchange_ != nullptr) exchange_(&other_);
-  }
+  explicit relaxed_capture(function exchange, Result (*last_error)() = nullptr) noexcept
+      : exchange_(exchange), last_error_(last_error), is_relaxed_(swap()) {}
   ~relaxed_capture() {
-    if (exchange_ != nullptr) exchange_(&other_);
+    if (is_relaxed_) swap();
   }
   relaxed_capture(const relaxed_capture&) = delete;
   relaxed_capture& operator=(const relaxed_capture&) = delete;
 
  private:
+  bool swap() noexcept {
+    if (exchange_ == nullptr) return false;
+    if (exchange_(&other_) == Result{}) return true;
+    if (last_error_ != nullptr) last_error_();
+    return false;
+  }
+
   const function exchange_;
+  Result (*const last_error_)();
   Mode other_ = Mode::relaxed;
+  const bool is_relaxed_;
 };
 
 /// "cuMemAlloc(4096 bytes) on cuda:0 (NVIDIA H200): CUDA_ERROR_OUT_OF_MEMORY: out of memory".

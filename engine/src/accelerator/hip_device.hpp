@@ -77,7 +77,9 @@ class hip_device final : public accelerator {
   class scoped_device {
    public:
     explicit scoped_device(hip_device& of)
-        : of_(of), may_call_(of.driver_.exchange_capture_mode), previous_(of.make_current()) {}
+        : of_(of),
+          may_call_(of.driver_.exchange_capture_mode, of.driver_.last_error),
+          previous_(of.make_current()) {}
     ~scoped_device() { of_.restore_current(previous_); }
     scoped_device(const scoped_device&) = delete;
     scoped_device& operator=(const scoped_device&) = delete;
