@@ -62,13 +62,15 @@ tandem_test(device_collective_tests OPTIMISED
     collectives/device_pipeline_test.cpp
     collectives/device_test.cpp
     collectives/device_window_test.cpp
+    collectives/kernel_messages_test.cpp
+    collectives/slot_launch_test.cpp
     collectives/stream_messages_test.cpp
     collectives/plan/device_plan_test.cpp
     collectives/slow.cpp
     support/device_kernels.cpp
     support/device_mirror.cpp
     doubles/kernel_compiler_double.cpp
-  LIBRARIES tandem_cuda_double tandem_rdma_double)
+  LIBRARIES tandem_slot_kernel_on_host tandem_cuda_double tandem_rdma_double)
 # Islands over a simulated collective library.
 tandem_test(island_tests TIMEOUT 300
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
@@ -87,4 +89,4 @@ tandem_test(island_tests TIMEOUT 300
     doubles/nccl/double.cpp
     doubles/nccl/communicators.cpp
     doubles/nccl/world.cpp
-  LIBRARIES tandem_hip_on_cuda tandem_cuda_double)
+  LIBRARIES tandem_slot_kernel_on_host tandem_hip_on_cuda tandem_cuda_double)

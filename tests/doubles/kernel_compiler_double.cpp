@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "reduce/device_source.hpp"
+#include "streams/slot_kernels.hpp"
 
 namespace tandem::test {
 namespace {
@@ -65,7 +66,10 @@ const kernel_compiler functions{
       now->compiled.push_back(all);
       of(which).log = now->fails_with;
       if (!now->fails_with.empty()) return 6;
-      of(which).code = names_of(type_in(of(which).source));
+      const bool is_of_slots =
+          of(which).source.find(detail::slot_kernels::name) != std::string::npos;
+      of(which).code =
+          is_of_slots ? detail::slot_kernels::name : names_of(type_in(of(which).source));
       return 0;
     },
     .log_bytes = [](kernel_compiler::program which, std::size_t* into) -> int {

@@ -21,19 +21,22 @@ struct nccl_rank : device_rank {
 
 /// Runs ranks as threads of this process, each on a simulated GPU, over a simulated library of the
 /// vendor; as one island, or each as an island of its own, also with short collectives by way of
-/// pinned memory.
+/// pinned memory, or with short messages by kernels.
 class nccl_ranks {
  public:
-  enum class islands { one, of_one_rank, of_one_rank_staged };
+  enum class islands { one, of_one_rank, of_one_rank_staged, of_one_rank_by_kernels };
 
   nccl_ranks(int ranks, islands how) : ranks_(ranks), gpus(4), library(gpus.gpus) {
     ::setenv("TANDEM_VENDOR_LIBRARY", how == islands::one ? "1" : "0", 1);
     const bool is_staged = how == islands::of_one_rank_staged;
     ::setenv("TANDEM_STREAM_STAGING_BYTES", is_staged ? "64K" : "0", 1);
+    const bool has_kernels = how == islands::of_one_rank_by_kernels;
+    ::setenv("TANDEM_STREAM_KERNEL_BYTES", has_kernels ? "1M" : "0", 1);
   }
   ~nccl_ranks() {
     ::unsetenv("TANDEM_VENDOR_LIBRARY");
     ::unsetenv("TANDEM_STREAM_STAGING_BYTES");
+    ::unsetenv("TANDEM_STREAM_KERNEL_BYTES");
   }
   nccl_ranks(const nccl_ranks&) = delete;
   nccl_ranks& operator=(const nccl_ranks&) = delete;
@@ -106,7 +109,8 @@ class nccl_ranks {
 using islands = nccl_ranks::islands;
 inline std::string name_of_islands(const testing::TestParamInfo<islands>& of) {
   if (of.param == islands::one) return "Inside";
-  return of.param == islands::of_one_rank ? "Across" : "AcrossStaged";
+  if (of.param == islands::of_one_rank) return "Across";
+  return of.param == islands::of_one_rank_staged ? "AcrossStaged" : "AcrossByKernels";
 }
 
 inline float own(const nccl_rank& me) {

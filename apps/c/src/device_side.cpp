@@ -1,9 +1,20 @@
 #include "device_side.hpp"
 
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <optional>
 #include <tandem/detail/stream_word.hpp>
 #include <utility>
 
 namespace tandem::c {
+namespace {
+
+/// Whether a kernel has carried out a message.
+constexpr std::chrono::microseconds kernel_interval{50};
+
+}  // namespace
 
 /// Events that are not in use.
 class device_side::event_pool {
@@ -57,7 +68,8 @@ struct device_side::stream_point {
   accelerator::event event = nullptr;
   std::shared_ptr<staged_block> block;  ///< null: the event tells it
   bool is_filled = false;
-  accelerator::stream on = nullptr;  ///< of a block
+  std::optional<kernel_messages::end> carried;  ///< by a kernel, which tells it
+  accelerator::stream on = nullptr;             ///< of a block, or of that kernel
 };
 
 device_side::device_side(progress& loop, accelerator& on, bool streams_wait)
@@ -103,7 +115,15 @@ device_side::point device_side::emptied(std::shared_ptr<staged_block> which,
   return made;
 }
 
+device_side::point device_side::carried(kernel_messages::end which, accelerator::stream on) const {
+  const auto made = std::make_shared<stream_point>();
+  made->carried = std::move(which);
+  made->on = on;
+  return made;
+}
+
 bool device_side::has_passed(const point& what) const {
+  if (what->carried) return what->carried->has_passed();
   if (what->block) {
     return what->is_filled ? detail::has_reached(what->word(), what->block->number())
                            : what->block->is_emptied();
@@ -128,6 +148,14 @@ device_stream device_side::take_stream() {
 }
 
 asio::awaitable<void> device_side::reached(point what) {
+  if (what->carried) {
+    asio::steady_timer later(co_await asio::this_coro::executor);
+    while (!what->carried->has_passed()) {
+      later.expires_after(kernel_interval);
+      co_await later.async_wait(asio::use_awaitable);
+    }
+    co_return;
+  }
   if (what->block) {
     const std::shared_ptr<word_watch> words = words_;
     co_await words->reached(what->word(), what->block->number());

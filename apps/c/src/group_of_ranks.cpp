@@ -42,7 +42,7 @@ group_of_ranks::group_of_ranks(std::shared_ptr<job_state> job, std::unique_ptr<c
       ranks_text_(text_of_ranks(*ranks_)),
       own_changed_(ranks_->get_executor()) {
   if (order != stream_order::none && size_ > 1) {
-    library_ = std::make_shared<library_calls>(*this, order, job_->max_staged_bytes());
+    library_ = std::make_shared<library_calls>(*this, order, job_->limits_of_streams());
   }
 }
 

@@ -14,15 +14,16 @@ namespace {
 constexpr std::chrono::seconds store_timeout{60};
 /// After the kind of memory of a rank that does not use its vendor's library.
 constexpr std::string_view no_library = ", no library";
-/// Behind that, and followed by the setting stream-staging-bytes.
+/// Behind that, and followed by the settings stream-staging-bytes and stream-kernel-bytes.
 constexpr std::string_view before_staged_bytes = "; staged ";
+constexpr std::string_view before_kernel_bytes = "; kernels ";
 
-/// Removes it from the text.
-std::size_t take_staged_bytes(std::string& kind) {
-  const std::size_t at = kind.find(before_staged_bytes);
+/// Removes the last setting from the text.
+std::size_t take_bytes(std::string& kind, std::string_view before) {
+  const std::size_t at = kind.find(before);
   if (at == std::string::npos) return 0;
   std::size_t bytes = 0;
-  detail::read_number(std::string_view(kind).substr(at + before_staged_bytes.size()), bytes);
+  detail::read_number(std::string_view(kind).substr(at + before.size()), bytes);
   kind.resize(at);
   return bytes;
 }
@@ -80,13 +81,16 @@ asio::awaitable<void> job_state::join(std::shared_ptr<job_state> self, join_requ
   // All ranks wrap the fabric, or none does.
   std::string kind(name(how.kind));
   if (!how.options.vendor_library) kind += no_library;
-  kind += fmt::format("{}{}", before_staged_bytes, how.options.stream_staging_bytes);
+  kind += fmt::format("{}{}{}{}", before_staged_bytes, how.options.stream_staging_bytes,
+                      before_kernel_bytes, how.options.stream_kernel_bytes);
   self->kinds_ = co_await exchange(self->store_, "c/kind", how.who.rank,
                                    static_cast<std::size_t>(how.who.size), std::move(kind),
                                    how.options.meet_timeout);
-  self->max_staged_bytes_ = how.options.stream_staging_bytes;
+  stream_limits& limits = self->stream_limits_;
+  limits = {how.options.stream_staging_bytes, how.options.stream_kernel_bytes};
   for (std::string& each : self->kinds_) {
-    self->max_staged_bytes_ = std::min(self->max_staged_bytes_, take_staged_bytes(each));
+    limits.kernel_bytes = std::min(limits.kernel_bytes, take_bytes(each, before_kernel_bytes));
+    limits.staged_bytes = std::min(limits.staged_bytes, take_bytes(each, before_staged_bytes));
   }
   if (std::ranges::any_of(self->kinds_, [](const std::string& k) {
         return !k.starts_with(name(memory_kind::host));

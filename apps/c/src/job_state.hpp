@@ -64,7 +64,7 @@ class job_state : public std::enable_shared_from_this<job_state> {
   std::chrono::milliseconds operation_timeout() const noexcept { return operation_timeout_; }
 
   /// Of operations that go through pinned memory in the order of streams.
-  std::size_t max_staged_bytes() const noexcept { return max_staged_bytes_; }
+  const stream_limits& limits_of_streams() const noexcept { return stream_limits_; }
 
   const std::shared_ptr<known_calls>& calls() const noexcept { return calls_; }
   /// The accelerator of a buffer, made on first use. Any thread but the loop's.
@@ -103,7 +103,7 @@ class job_state : public std::enable_shared_from_this<job_state> {
   std::chrono::milliseconds operation_timeout_{};
   int island_ = 0;
   bool streams_wait_ = false;
-  std::size_t max_staged_bytes_ = 0;
+  stream_limits stream_limits_;
   std::vector<std::string> kinds_;  ///< of the memory of each rank that a vendor's library may use
   std::shared_ptr<store> store_;
   std::unique_ptr<fabric> fabric_;

@@ -40,9 +40,11 @@ struct library_call {
   std::function<bool(const library_queue&)> is_possible = {};
   std::function<void(library_queue&)> make = {};
   data_call data = {};
-  /// The caller's own stream is to carry it out, if possible; then the operation has no beginning.
-  bool is_in_stream = false;
+  /// The caller's own stream, if that may carry it out.
+  bool may_be_in_stream = false;
   accelerator::stream stream = nullptr;
+  /// That will carry it out: the operation has no beginning.
+  bool is_in_stream = false;
 };
 
 }  // namespace tandem::c

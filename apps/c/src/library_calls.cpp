@@ -33,13 +33,13 @@ constexpr int max_lock_tries = 200;
 
 }  // namespace
 
-library_calls::library_calls(group_of_ranks& group, stream_order order,
-                             std::size_t max_staged_bytes)
+library_calls::library_calls(group_of_ranks& group, stream_order order, const stream_limits& limits)
     : group_(group),
       may_use_library_(order == stream_order::by_library),
       look_timer_(group.loop().executor()),
       fail_timer_(group.loop().executor()),
-      staged_(group, max_staged_bytes) {}
+      staged_(group, limits.staged_bytes),
+      kernels_(group, limits.kernel_bytes) {}
 
 void library_calls::start(std::shared_ptr<operation_state> op, library_call call,
                           operation_body body, call_batch* together) {
@@ -47,7 +47,8 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   group_.loop().count_operations(+1);
   std::unique_lock lock(mutex_);
   lane& on = lanes_[{call.peer, call.is_send}];
-  if (op->kind != memory_kind::host && !is_by_library(on, call)) {
+  const bool may_need_loop = !is_by_library(on, call) && !kernels_.takes(on.kernels.get(), call);
+  if (op->kind != memory_kind::host && may_need_loop) {
     const bool will_be_staged = is_staged(on, call);
     lock.unlock();
     if (will_be_staged) {
@@ -74,11 +75,12 @@ bool library_calls::is_staged(const lane& on, const library_call& what) const {
   return is_known && !on.messages && staged_.takes(what) && !is_by_library(on, what);
 }
 
-bool library_calls::is_staged(const library_call& what) const {
+bool library_calls::is_in_stream(const library_call& what) const {
+  if (!what.may_be_in_stream) return false;
   const std::lock_guard lock(mutex_);
   const auto found = lanes_.find({what.peer, what.is_send});
-  if (found != lanes_.end()) return is_staged(found->second, what);
-  return !has_lane(what) && staged_.takes(what);
+  if (found == lanes_.end()) return !has_lane(what) && staged_.takes(what);
+  return is_staged(found->second, what) || kernels_.takes(found->second.kernels.get(), what);
 }
 
 void library_calls::stage_all(std::span<staged_on_group> calls) {
@@ -98,9 +100,36 @@ void library_calls::stage_all(std::span<staged_on_group> calls) {
   each_one([](staged_calls& by, staged_call& what) { by.start(what); });
 }
 
+void library_calls::launch_all(std::span<const kernel_on_group> calls) {
+  std::vector<kernel_calls::started> all;
+  for (const kernel_on_group& each : calls) {
+    if (each.by->failed_) each.op->finish(std::make_exception_ptr(*each.by->failed_));
+    if (!each.op->is_done()) all.push_back({each.op, &each.call, each.between, each.on});
+  }
+  kernel_calls::launch(all);
+  for (const kernel_on_group& each : calls) {
+    const auto found = std::ranges::find(all, &each.call, &kernel_calls::started::call);
+    if (found == all.end() || !found->end) continue;
+    each.by->note_queued(each.op, each.call, std::move(found->end), nullptr);
+  }
+}
+
 void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library_call call,
                           operation_body body, call_batch* together) {
   if (failed_) return op->finish(std::make_exception_ptr(*failed_));
+  if (kernels_.takes(on.kernels.get(), call)) {
+    call.data = {};  // as below
+    accelerator::stream where = call.stream;
+    if (!call.is_in_stream) {
+      if (on.own.get() == nullptr) on.own = device_stream(call.side->on());
+      where = on.own.get();
+    }
+    kernel_on_group made{shared_from_this(), on.kernels.get(), where, std::move(op),
+                         std::move(call)};
+    if (together == nullptr) return launch_all({&made, 1});
+    together->kernels_.push_back(std::move(made));
+    return;
+  }
   if (on.messages && call.make) {
     call.data = {};  // it owns the group, which owns the lane
     return on.messages->start({.op = std::move(op), .call = std::move(call)});
@@ -147,7 +176,9 @@ void library_calls::queue_all(std::span<const call_on_lane> calls) {
     if (together) together->end();
     for (const call_on_lane& each : calls) {
       const library_queue& by = *each.on->queue;
-      if (each.op) each.by->note_queued(each.op, each.call, by.stream(), &by);
+      if (each.op) {
+        each.by->note_queued(each.op, each.call, each.call.side->mark(by.stream()), &by);
+      }
     }
   } catch (...) {
     for (const call_on_lane& each : calls) {
@@ -157,13 +188,13 @@ void library_calls::queue_all(std::span<const call_on_lane> calls) {
 }
 
 void library_calls::note_queued(const std::shared_ptr<operation_state>& op,
-                                const library_call& call, accelerator::stream on,
+                                const library_call& call, device_side::point end,
                                 const library_queue* by) {
   if (call.peer != library_call::all_ranks && !call.is_send) {
     op->bytes = call.message.bytes;
     op->source = call.peer;
   }
-  op->was_queued(call.side, call.side->mark(on));
+  op->was_queued(call.side, std::move(end));
   const milliseconds limit = op->timeout.value_or(group_.job()->operation_timeout());
   const std::lock_guard lock(queued_mutex_);
   queued_.push_back({op, call.name, by, std::chrono::steady_clock::now() + limit});
@@ -193,6 +224,10 @@ void library_calls::look() {
         return each.op->use()->waiting_streams.load() > 0;
       })) {
     return look_again();
+  }
+  if (std::optional<error> failure = kernels_.find_failure()) {
+    lock.unlock();
+    return group_.job()->fail(*failure);
   }
   const auto now = std::chrono::steady_clock::now();
   std::erase_if(queued_, [](const queued_operation& each) { return each.op->finish_if_reached(); });
@@ -239,6 +274,7 @@ void library_calls::end_all(const error& why) {
   for (const queued_operation& each : queued) {
     if (!each.op->finish_if_reached()) each.op->finish(std::make_exception_ptr(why));
   }
+  kernels_.abort();
   for (auto& [key, each] : lanes_) {
     if (each.queue) each.queue->abort(why);
     if (each.messages) each.messages->fail(why);
@@ -291,6 +327,8 @@ void call_batch::launch() {
   for (const auto& each : calls) groups.push_back(each.by.get());
   auto staged = std::exchange(staged_, {});
   for (const auto& each : staged) groups.push_back(each.by.get());
+  const auto kernels = std::exchange(kernels_, {});
+  for (const auto& each : kernels) groups.push_back(each.by.get());
   std::ranges::sort(groups);  // locked in one order by all threads
   groups.erase(std::ranges::unique(groups).begin(), groups.end());
   std::vector<std::unique_lock<std::mutex>> locks;
@@ -304,6 +342,7 @@ void call_batch::launch() {
     }
   }
   if (!usable.empty()) library_calls::queue_all(usable);
+  library_calls::launch_all(kernels);
   library_calls::stage_all(staged);
 }
 

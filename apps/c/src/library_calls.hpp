@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernel_calls.hpp"
 #include "library_call.hpp"
 #include "operation.hpp"
 #include "staged_calls.hpp"
@@ -35,6 +36,13 @@ enum class stream_order : std::uint8_t {
   by_library,  ///< also what the library carries
 };
 
+/// Up to which length operations on device memory that channels could carry are carried out in
+/// other ways. The same on all ranks.
+struct stream_limits {
+  std::size_t staged_bytes = 0;  ///< by way of pinned memory
+  std::size_t kernel_bytes = 0;  ///< messages, by kernels
+};
+
 /// The operations of a group on device memory that are carried out in the order of streams: by NCCL
 /// or RCCL, and messages between GPUs that reach each other and are no island by copy engines
 /// (`stream_messages`). The first collective, and the first message between two ranks, finds out
@@ -46,7 +54,7 @@ enum class stream_order : std::uint8_t {
 class library_calls : public std::enable_shared_from_this<library_calls> {
  public:
   /// `group` owns it. @pre `order` is not `none`
-  library_calls(group_of_ranks& group, stream_order order, std::size_t max_staged_bytes);
+  library_calls(group_of_ranks& group, stream_order order, const stream_limits& limits);
 
   /// Starts an operation: queues its call, or gives `body` to the group. Collectives without a call
   /// come here, too: they start in the order of all.
@@ -54,9 +62,9 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   void start(std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);
 
-  /// Whether such an operation would now be carried out by way of pinned memory, in the order of
-  /// streams (`staged_calls`).
-  bool is_staged(const library_call& what) const;
+  /// Whether the caller's own stream would now carry out such an operation, by way of pinned memory
+  /// (`staged_calls`) or by a kernel (`kernel_calls`).
+  bool is_in_stream(const library_call& what) const;
   /// Whether every rank may use its vendor's library.
   bool may_use_library() const noexcept { return may_use_library_; }
   /// "NCCL 2.28.9", or why not; empty before the first collective.
@@ -75,7 +83,9 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
     enum class phase : std::uint8_t { unknown, starting, ready };
     phase at = phase::unknown;
     std::unique_ptr<library_queue> queue;
-    std::shared_ptr<message_lane> messages;  ///< both null when ready: channels
+    std::shared_ptr<message_lane> messages;    ///< both null when ready: channels
+    std::shared_ptr<kernel_messages> kernels;  ///< the short ones of these
+    device_stream own;                         ///< of the first of them
     std::vector<std::function<void()>> waiting;
     std::string text;
   };
@@ -89,6 +99,13 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   struct staged_on_group {
     std::shared_ptr<library_calls> by;
     staged_call what;
+  };
+  struct kernel_on_group {
+    std::shared_ptr<library_calls> by;
+    kernel_messages* between = nullptr;
+    accelerator::stream on = nullptr;
+    std::shared_ptr<operation_state> op;
+    library_call call;
   };
   struct queued_operation {
     std::shared_ptr<operation_state> op;
@@ -111,7 +128,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
 
   // With or without it.
   void note_queued(const std::shared_ptr<operation_state>& op, const library_call& call,
-                   accelerator::stream on, const library_queue* by);
+                   device_side::point end, const library_queue* by);
 
   // On the loop.
   asio::awaitable<void> make_lanes(library_call like);
@@ -127,6 +144,8 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   static void queue_all(std::span<const call_on_lane> calls);
   /// Starts staged calls. With the locks of all groups.
   static void stage_all(std::span<staged_on_group> calls);
+  /// Launches kernels. With the locks of all groups.
+  static void launch_all(std::span<const kernel_on_group> calls);
 
   bool has_lane(const library_call& what) const noexcept {
     return what.make && (may_use_library_ || what.peer != library_call::all_ranks);
@@ -140,6 +159,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   std::map<std::pair<int, bool>, lane> lanes_;  ///< by peer and direction
   std::optional<error> failed_;
   staged_calls staged_;
+  kernel_calls kernels_;
   /// Of the following, and never held for long: also the loop takes it.
   mutable std::mutex queued_mutex_;
   std::deque<queued_operation> queued_;
@@ -174,6 +194,7 @@ class call_batch {
   std::vector<entry> entries_;
   std::vector<library_calls::call_on_lane> ready_;
   std::vector<library_calls::staged_on_group> staged_;
+  std::vector<library_calls::kernel_on_group> kernels_;
 };
 
 }  // namespace tandem::c

@@ -113,10 +113,22 @@ asio::awaitable<void> library_calls::make_message_lanes(const library_call& like
         fmt::format("messages with rank {} not in the order of streams: {}", like.peer,
                     made.why_not));
   }
+  kernel_messages::made short_ones;
+  if (made.messages && kernels_.max_bytes() > 0) {
+    short_ones = co_await kernel_messages::make(group_.ranks(), like.peer, like.side->on());
+    if (short_ones.messages) {
+      kernels_.watch(short_ones.messages);
+      text += fmt::format(", up to {} by kernels", format_bytes(kernels_.max_bytes()));
+    } else {
+      log(log_level::info, "groups",
+          fmt::format("messages with rank {} not by kernels: {}", like.peer, short_ones.why_not));
+    }
+  }
   const std::shared_ptr<stream_messages> by = std::move(made.messages);
   message_lane::queued_handler queued = [weak = weak_from_this()](const message_lane::entry& which,
                                                                   accelerator::stream on) {
-    if (const auto self = weak.lock()) self->note_queued(which.op, which.call, on, nullptr);
+    const auto self = weak.lock();
+    if (self) self->note_queued(which.op, which.call, which.call.side->mark(on), nullptr);
   };
   message_lane::failure_handler failed = [weak = weak_from_this()](const error& why) {
     const auto self = weak.lock();
@@ -128,6 +140,7 @@ asio::awaitable<void> library_calls::make_message_lanes(const library_call& like
   for (const bool is_send : {true, false}) {
     lane& each = set_lane(like, is_send, text);
     if (by) each.messages = std::make_shared<message_lane>(group_, by, is_send, queued, failed);
+    each.kernels = short_ones.messages;
     if (!is_send) log_lane(like, each);
   }
 }

@@ -133,11 +133,12 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       made->state->set_use(side->use());
       what.by_library.side = side;
       if (call != nullptr && call->has_stream != 0) {
-        what.by_library.is_in_stream = is_in_stream(call) && among->library() != nullptr &&
-                                       among->library()->is_staged(what.by_library);
+        what.by_library.may_be_in_stream = is_in_stream(call);
+        what.by_library.stream = call->stream;
+        what.by_library.is_in_stream =
+            among->library() != nullptr && among->library()->is_in_stream(what.by_library);
         if (what.by_library.is_in_stream) {
           side->require_no_capture(call->stream);
-          what.by_library.stream = call->stream;
         } else {
           made->state->begin_after(std::move(side), call->stream);
         }

@@ -53,8 +53,4 @@ class device_kernels {
   std::array<of_type, data_type_count> types_;
 };
 
-/// Compiles a type's kernels for an accelerator of that kind and architecture, or loads them from
-/// the cache. @par Errors `errc::device_failed`, with the compiler's log.
-std::string compile_kernels(data_type type, memory_kind kind, const std::string& architecture);
-
 }  // namespace tandem::detail

@@ -256,7 +256,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 37> table{{
+constexpr std::array<option, 38> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length are sent eagerly, longer ones by rendezvous",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -330,6 +330,11 @@ constexpr std::array<option, 37> table{{
      "memory in the order of streams if no rank has more data; 0: none",
      get_bytes<&settings::stream_staging_bytes>,
      set_bytes<&settings::stream_staging_bytes, 0, giga>},
+    {"stream-kernel-bytes", "TANDEM_STREAM_KERNEL_BYTES", "bytes",
+     "NCCL's interface: messages of up to so many bytes between GPUs of one host that are no "
+     "island "
+     "are carried out by kernels, in the order of streams; 0: none",
+     get_bytes<&settings::stream_kernel_bytes>, set_bytes<&settings::stream_kernel_bytes, 0, giga>},
     {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "auto or bytes",
      "shm: ring per direction of a pair of ranks; auto: from cache sizes and the number of ranks",
      get_ring_bytes, set_ring_bytes},

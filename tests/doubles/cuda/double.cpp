@@ -92,7 +92,14 @@ void cuda_double::free_pages(const std::byte* base) {
 void cuda_double::add_kernel(const std::string& name, std::vector<std::size_t> argument_bytes,
                              kernel what) {
   const cuda::world::lock held(world_->mutex);
-  world_->kernels[name] = {name, std::move(argument_bytes), std::move(what)};
+  world_->kernels[name] = {name, std::move(argument_bytes), std::move(what), {}};
+}
+
+void cuda_double::add_waiting_kernel(const std::string& name,
+                                     std::vector<std::size_t> argument_bytes,
+                                     waiting_kernel start) {
+  const cuda::world::lock held(world_->mutex);
+  world_->kernels[name] = {name, std::move(argument_bytes), {}, std::move(start)};
 }
 
 void cuda_double::fail(const std::string& function, int at_call, cu::result with) {

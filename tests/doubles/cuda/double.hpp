@@ -97,6 +97,13 @@ class cuda_double {
       std::function<void(unsigned blocks, unsigned threads, void** arguments, cuda_double&)>;
   /// Defines a kernel; it is in modules whose image is a text that contains its name.
   void add_kernel(const std::string& name, std::vector<std::size_t> argument_bytes, kernel what);
+  /// Starts a kernel that waits for others, on threads of its own; what it returns tells when it is
+  /// complete. Neither calls the double on the thread that calls it.
+  using waiting_kernel = std::function<std::function<bool()>(
+      unsigned blocks, unsigned threads, const std::vector<std::vector<std::byte>>& arguments,
+      cuda_double&)>;
+  void add_waiting_kernel(const std::string& name, std::vector<std::size_t> argument_bytes,
+                          waiting_kernel start);
 
   // Failures. Functions by their exported names without version, or by members of the table.
   /// The n-th call from now (1: the next) returns this.

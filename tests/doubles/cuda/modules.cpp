@@ -61,7 +61,12 @@ struct launched {
   const kernel* what;
   std::vector<std::vector<std::byte>> arguments;
   unsigned blocks, threads;
+  std::function<bool()> is_complete = {};  ///< of one that waits: it has started
 
+  bool start_or_poll(cuda_double& gpus) {
+    if (!is_complete) is_complete = what->start(blocks, threads, arguments, gpus);
+    return is_complete();
+  }
   void run(cuda_double& gpus) {
     std::vector<void*> each;
     for (auto& one : arguments) each.push_back(one.data());
@@ -101,6 +106,13 @@ cu::result launch(cu::function what, unsigned grid_x, unsigned grid_y, unsigned 
     for (std::size_t i = 0; i < found->argument_bytes.size(); ++i) {
       const auto* const from = static_cast<const std::byte*>(arguments[i]);
       copied->arguments.emplace_back(from, from + found->argument_bytes[i]);
+    }
+    if (found->start) {
+      return in.queue(*where,
+                      {.what = found->name.c_str(),
+                       .is_ready = [&in, copied] { return copied->start_or_poll(in.owner); },
+                       .run = [&in] { ++in.seen.launches; },
+                       .polls = true});
     }
     return in.queue(*where, {.what = found->name.c_str(),
                              .run =

@@ -135,7 +135,8 @@ struct stream {
 struct kernel {
   std::string name;
   std::vector<std::size_t> argument_bytes;
-  cuda_double::kernel what;
+  cuda_double::kernel what = {};
+  cuda_double::waiting_kernel start = {};  ///< instead of `what`
 };
 
 struct function {

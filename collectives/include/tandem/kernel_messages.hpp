@@ -1,0 +1,98 @@
+/// Short messages between the GPUs of two ranks, which kernels carry out.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tandem/accelerator.hpp>
+#include <tandem/communicator.hpp>
+#include <vector>
+
+#pragma GCC visibility push(default)
+
+namespace tandem {
+
+/// Messages between the GPUs of this rank and of one other on the same host, which kernels carry
+/// out on the caller's streams: no processor takes part, and a call costs one launch for any number
+/// of messages to and from any ranks.
+///
+/// The sender's kernel copies a message into slots in the memory of the receiver's GPU, whose
+/// kernel copies it out (the way of NCCL's kernels). Both count slots in device memory. A message
+/// longer than the slots takes both kernels at a time: a send of more than 4 MiB completes when the
+/// peer has launched its receive.
+///
+/// The k-th send of a rank matches the k-th receive of the other; both have the same length.
+///
+/// @par Cost  Some 5 MiB of device memory on both; as many thread blocks of 512 threads as a
+/// message
+///   has 8 KiB, at most 16 in each direction, which stay on the GPU until the peer's have come.
+/// @par Failure  A loss of the peer has to be noticed elsewhere (`stream_messages`), and `abort` to
+///   be called then.
+/// @par Threads  `launch` any, one at a time for the same ranks; the rest on the communicator's
+///   executor, unless stated otherwise.
+class kernel_messages {
+ public:
+  /// What `make` has made.
+  struct made {
+    std::shared_ptr<kernel_messages> messages;  ///< null on both ranks if it is not possible
+    std::string why_not;
+  };
+  /// Called by both ranks. GPUs of NVIDIA only: HIP documents no coherence of device memory between
+  /// kernels of two GPUs while they run.
+  /// @par Cost  Some short messages, and on first use the compilation of a kernel.
+  /// @par Errors  as of messages.
+  static asio::awaitable<made> make(communicator& over, int peer, accelerator& of);
+  /// Waits until its kernels are through, for up to a second; memory that they still use then is
+  /// never freed.
+  ~kernel_messages();
+  kernel_messages(const kernel_messages&) = delete;
+  kernel_messages& operator=(const kernel_messages&) = delete;
+
+  /// A message that is launched.
+  struct message {
+    kernel_messages* between = nullptr;
+    bool is_send = false;
+    mutable_view data = {};  ///< in memory of the device; a send only reads it
+  };
+  /// A point behind a message. May outlive its `kernel_messages`.
+  class end {
+   public:
+    /// Whether the message is complete, or was aborted; false after a `mismatch`. Any thread; no
+    /// call of the driver.
+    bool has_passed() const noexcept;
+
+   private:
+    friend class kernel_messages;
+    struct place;
+    std::shared_ptr<const place> place_;
+  };
+  /// Launches messages, of any ranks whose `kernel_messages` are on the same device, together.
+  /// @par Errors thrown: `device_failed`; nothing more can be launched then.
+  static std::vector<end> launch(std::span<const message> what, accelerator::stream on);
+
+  /// The two lengths where a message and its receive differ, which ends both. Any thread.
+  struct mismatch {
+    std::size_t bytes_sent = 0, bytes_expected = 0;
+  };
+  std::optional<mismatch> find_mismatch() const noexcept;
+  int peer() const noexcept { return peer_; }
+  const accelerator& on() const noexcept;
+
+  /// Lets all kernels end, also those that are launched later. Any thread.
+  void abort() noexcept;
+
+ private:
+  struct memory;
+  struct report;
+  explicit kernel_messages(int peer) noexcept : peer_(peer) {}
+
+  const int peer_;
+  std::shared_ptr<memory> memory_;
+};
+
+}  // namespace tandem
+
+#pragma GCC visibility pop

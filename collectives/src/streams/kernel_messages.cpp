@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <array>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <new>
+#include <tandem/detail/stream_word.hpp>
+#include <tandem/kernel_messages.hpp>
+#include <tandem/log.hpp>
+#include <thread>
+#include <utility>
+
+#include "communicator/messages.hpp"
+#include "streams/slot_kernels.hpp"
+#include "streams/slot_launch.hpp"
+
+namespace tandem {
+namespace {
+
+using detail::group;
+using detail::slot_memory;
+using detail::slot_report;
+
+/// Until the other rank has opened an allocation.
+constexpr std::chrono::seconds open_limit{2};
+constexpr std::chrono::microseconds open_interval{100};
+constexpr std::chrono::seconds end_limit{1};
+constexpr std::chrono::microseconds end_interval{50};
+
+/// Behind the tags of stream_messages, in the same flow.
+constexpr std::uint16_t own_tag = 8;
+
+template <class Message>
+asio::awaitable<Message> exchange_with(std::shared_ptr<group> over, int peer, Message mine) {
+  static_assert(std::is_trivially_copyable_v<Message>);
+  Message theirs;
+  const const_view out(&mine, sizeof mine);
+  const mutable_view in(&theirs, sizeof theirs);
+  co_await detail::send_message(over, peer, out, own_tag, group::flow_class::stream);
+  const std::size_t length =
+      co_await detail::receive_message(over, peer, in, own_tag, group::flow_class::stream);
+  if (length == sizeof theirs) co_return theirs;
+  throw error(errc::protocol_violation, {.peer = over->member(peer),
+                                         .rail = {},
+                                         .phase = {},
+                                         .detail = "a message about kernels of another length",
+                                         .advice = "use the same version on all ranks"});
+}
+
+/// Waits until `find` finds something.
+template <class Find>
+asio::awaitable<std::invoke_result_t<Find>> poll_for(asio::any_io_executor executor, Find find) {
+  const auto limit = std::chrono::steady_clock::now() + open_limit;
+  asio::steady_timer later(executor);
+  for (;;) {
+    auto found = find();
+    if (found != std::invoke_result_t<Find>{} || std::chrono::steady_clock::now() >= limit) {
+      co_return found;
+    }
+    later.expires_after(open_interval);
+    co_await later.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace
+
+/// Pinned, and written by kernels.
+struct kernel_messages::report {
+  explicit report(accelerator& on)
+      : memory(on, sizeof(slot_report)), words(new (memory.data()) slot_report) {}
+
+  const pinned_buffer memory;
+  slot_report* const words;
+};
+
+struct kernel_messages::memory {
+  explicit memory(accelerator& on)
+      : of(on),
+        kernels(detail::slot_kernels::of(on)),
+        slots(sizeof(slot_memory), on.kind(), on.device()),
+        report(std::make_shared<const kernel_messages::report>(on)) {
+    const device_stream fills(on);
+    on.fill(slots.data(), 0, slots.size(), fills.get());
+    on.finish(fills.get());
+    end.own = reinterpret_cast<slot_memory*>(slots.data());
+    end.report = static_cast<slot_report*>(on.device_pointer(report->words));
+  }
+  bool is_idle() const noexcept {
+    for (unsigned block = 0; block < detail::slot_blocks; ++block) {
+      if (!detail::has_reached(report->words->sent[block], end.sent[block])) return false;
+      if (!detail::has_reached(report->words->received[block], end.received[block])) return false;
+    }
+    return true;
+  }
+
+  accelerator& of;
+  const std::shared_ptr<const detail::slot_kernels> kernels;
+  const buffer slots;
+  const std::shared_ptr<const kernel_messages::report> report;
+  std::unique_ptr<const mapped_memory> other;
+  detail::slot_end end;
+};
+
+struct kernel_messages::end::place {
+  std::shared_ptr<const report> by;
+  bool is_send = false;
+  detail::slot_counts counts{};
+};
+
+bool kernel_messages::end::has_passed() const noexcept {
+  slot_report& report = *place_->by->words;
+  if (detail::load(report.differs) != 0) return false;
+  std::uint32_t* const words = place_->is_send ? report.sent : report.received;
+  for (unsigned block = 0; block < detail::slot_blocks; ++block) {
+    if (!detail::has_reached(words[block], place_->counts[block])) return false;
+  }
+  return true;
+}
+
+asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over, int peer,
+                                                             accelerator& of) {
+  const std::shared_ptr<group> in = over.internals();
+  made outcome;
+  std::shared_ptr<memory> mine;
+  if (of.kind() != memory_kind::cuda) {
+    outcome.why_not = "kernels carry messages between GPUs of NVIDIA only";
+  } else {
+    try {
+      mine = std::make_shared<memory>(of);
+    } catch (const error& why) {
+      outcome.why_not = why.what();
+    }
+  }
+  const auto agree = [&]() -> asio::awaitable<void> {
+    const std::uint8_t can = outcome.why_not.empty() ? 1 : 0;
+    const std::uint8_t they_can = co_await exchange_with(in, peer, can);
+    if (can != 0 && they_can == 0) outcome.why_not = "the other rank cannot";
+  };
+  co_await agree();
+  if (!outcome.why_not.empty()) co_return outcome;
+  channel& to = *in->to(peer).on;
+  const const_view slots = mine->slots.view();
+  const memory_location here =
+      co_await poll_for(over.get_executor(), [&] { return to.locate_memory(slots); });
+  const memory_location there = co_await exchange_with(in, peer, here);
+  if (here == memory_location{} || there == memory_location{}) {
+    outcome.why_not = "one GPU cannot reach the memory of the other";
+    co_return outcome;
+  }
+  mine->other =
+      co_await poll_for(over.get_executor(), [&] { return to.map_memory(there, slots.bytes, of); });
+  if (mine->other) {
+    mine->end.other = static_cast<slot_memory*>(mine->other->view().data);
+  } else {
+    outcome.why_not = "the memory of the other GPU cannot be mapped";
+  }
+  co_await agree();
+  if (!outcome.why_not.empty()) co_return outcome;
+  outcome.messages.reset(new kernel_messages(peer));
+  outcome.messages->memory_ = std::move(mine);
+  co_return outcome;
+}
+
+kernel_messages::~kernel_messages() {
+  if (!memory_) return;
+  const auto limit = std::chrono::steady_clock::now() + end_limit;
+  while (!memory_->is_idle()) {
+    abort();
+    if (std::chrono::steady_clock::now() >= limit) {
+      log(log_level::warning, "streams",
+          memory_->of.text() + ": a kernel of messages is still busy a second after their end");
+      detail::keep_for_ever(std::move(memory_));
+      return;
+    }
+    std::this_thread::sleep_for(end_interval);
+  }
+}
+
+const accelerator& kernel_messages::on() const noexcept {
+  return memory_->of;
+}
+
+std::vector<kernel_messages::end> kernel_messages::launch(std::span<const message> what,
+                                                          accelerator::stream on) {
+  std::vector<end> ends;
+  if (what.empty()) return ends;
+  std::vector<detail::slot_request> requests;
+  for (const message& each : what) {
+    requests.push_back({&each.between->memory_->end, each.is_send,
+                        static_cast<char*>(each.data.data), each.data.bytes});
+  }
+  const memory& first = *what.front().between->memory_;
+  const accelerator::kernel kernel = first.kernels->carry_messages();
+  for (detail::slot_work& work : detail::plan_launches(requests)) {
+    void* arguments[] = {&work};
+    first.of.launch(kernel, work.blocks * work.directions, detail::slot_threads, 0, on, arguments);
+  }
+  for (const message& each : what) {
+    const auto place = std::make_shared<end::place>();
+    place->by = each.between->memory_->report;
+    place->is_send = each.is_send;
+    place->counts = each.between->memory_->end.counts(each.is_send);
+    ends.emplace_back().place_ = place;
+  }
+  return ends;
+}
+
+std::optional<kernel_messages::mismatch> kernel_messages::find_mismatch() const noexcept {
+  slot_report& report = *memory_->report->words;
+  if (detail::load(report.differs) == 0) return std::nullopt;
+  return mismatch{report.bytes_sent, report.bytes_expected};
+}
+
+void kernel_messages::abort() noexcept {
+  std::atomic_ref(memory_->report->words->is_aborted).store(1, std::memory_order_release);
+}
+
+}  // namespace tandem

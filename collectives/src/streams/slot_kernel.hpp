@@ -1,0 +1,164 @@
+// The kernel that carries messages between two GPUs through slots in the memory of the receiver's:
+// a part of the kernel source that is compiled at run time, behind slot_words.hpp and
+// slot_device.hpp.
+#pragma once
+
+namespace tandem::detail {
+namespace {
+
+inline bool is_reached(std::uint32_t count, std::uint32_t value) {
+  return static_cast<std::int32_t>(count - value) >= 0;
+}
+
+/// Until another kernel has counted so far; then `count` is what was read. False: aborted.
+inline bool await_count(const std::uint32_t* counter, std::uint32_t value,
+                        const slot_report* report, std::uint32_t& count) {
+  constexpr unsigned spins_per_look = 256;  // the report is in the memory of the host
+  for (unsigned spins = 1;; ++spins) {
+    count = load_word(counter);
+    if (is_reached(count, value)) return true;
+    if (spins % spins_per_look != 0) continue;
+    if (load_word(&report->is_aborted) != 0) return false;
+    rest();
+  }
+}
+
+template <class Unit>
+inline void copy_units(char* to, const char* from, std::uint64_t bytes) {
+  constexpr unsigned at_once = 4;
+  auto* const into = reinterpret_cast<Unit*>(to);
+  const auto* const units = reinterpret_cast<const Unit*>(from);
+  const auto count = static_cast<unsigned>(bytes / sizeof(Unit));
+  unsigned i = threadIdx.x;
+  for (; i + (at_once - 1) * blockDim.x < count; i += at_once * blockDim.x) {
+    Unit each[at_once];
+    for (unsigned k = 0; k < at_once; ++k) each[k] = load_unit(units + i + k * blockDim.x);
+    for (unsigned k = 0; k < at_once; ++k) into[i + k * blockDim.x] = each[k];
+  }
+  for (; i < count; i += blockDim.x) into[i] = load_unit(units + i);
+}
+
+/// One of the two is a slot. By all threads of the block.
+inline void copy_piece(char* to, const char* from, std::uint64_t bytes) {
+  const std::uint64_t alignment =
+      reinterpret_cast<std::uint64_t>(to) | reinterpret_cast<std::uint64_t>(from);
+  std::uint64_t copied = 0;
+  if (alignment % sizeof(copy_unit) == 0) {
+    copied = bytes / sizeof(copy_unit) * sizeof(copy_unit);
+    copy_units<copy_unit>(to, from, copied);
+  } else if (alignment % sizeof(std::uint32_t) == 0) {
+    copied = bytes / sizeof(std::uint32_t) * sizeof(std::uint32_t);
+    copy_units<std::uint32_t>(to, from, copied);
+  }
+  copy_units<char>(to + copied, from + copied, bytes - copied);
+}
+
+/// The part of one thread block in one direction.
+class slot_copier {
+ public:
+  slot_copier(const slot_work& work, const slot_direction& direction, unsigned block)
+      : work_(work), direction_(direction), block_(block), count_(direction.counts[block]) {}
+
+  /// @param is_over  shared by the threads of the block
+  void run(bool& is_over) {
+    if (!has_pieces()) return;
+    slot_memory& own = *direction_.own;
+    const bool is_send = direction_.is_send != 0;
+    // Behind a kernel of another stream that was launched before.
+    slot_counter* const done = is_send ? own.sent : own.received;
+    if (threadIdx.x == 0) {
+      std::uint32_t found = 0;
+      is_over = !await_count(&done[block_].value, count_, direction_.report, found);
+      if (is_send) known_emptied_ = own.known_emptied[block_].value;
+    }
+    for (unsigned i = 0; i < direction_.messages; ++i) {
+      const slot_message& message = work_.message[direction_.first_message + i];
+      const block_part part = part_of(message.bytes, block_);
+      for (std::uint64_t at = 0; at < part.bytes; at += slot_bytes, ++count_) {
+        const std::uint64_t left = part.bytes - at;
+        char* const data = message.data + part.first + at;
+        const std::uint64_t bytes = left < slot_bytes ? left : slot_bytes;
+        if (is_send) {
+          send(data, bytes, message.bytes, is_over);
+        } else {
+          receive(data, bytes, message.bytes, is_over);
+        }
+      }
+    }
+    if (threadIdx.x != 0) return;
+    if (is_send) own.known_emptied[block_].value = known_emptied_;
+    store_word(&done[block_].value, count_);
+    slot_report& report = *direction_.report;
+    store_word(is_send ? &report.sent[block_] : &report.received[block_], count_);
+  }
+
+ private:
+  bool has_pieces() const {
+    for (unsigned i = 0; i < direction_.messages; ++i) {
+      const slot_message& message = work_.message[direction_.first_message + i];
+      if (part_of(message.bytes, block_).bytes != 0) return true;
+    }
+    return false;
+  }
+  unsigned slot() const { return count_ % slots_per_block; }
+
+  void send(const char* data, std::uint64_t bytes, std::uint64_t of, bool& is_over) {
+    slot_memory& there = *direction_.other;
+    if (threadIdx.x == 0 && !is_over) {
+      const std::uint32_t needed = count_ + 1 - slots_per_block;
+      if (!is_reached(known_emptied_, needed)) {
+        const std::uint32_t* const emptied = &there.emptied[block_].value;
+        is_over = !await_count(emptied, needed, direction_.report, known_emptied_);
+      }
+    }
+    meet();
+    const bool moves = !is_over;
+    if (moves) copy_piece(there.slots[block_][slot()], data, bytes);
+    if (moves && threadIdx.x == 0) {
+      there.message_bytes[block_][slot()] = static_cast<std::uint32_t>(of);
+    }
+    meet();
+    if (moves && threadIdx.x == 0) store_word(&there.filled[block_].value, count_ + 1);
+  }
+
+  void receive(char* data, std::uint64_t bytes, std::uint64_t of, bool& is_over) {
+    slot_memory& here = *direction_.own;
+    if (threadIdx.x == 0 && !is_over) {
+      std::uint32_t found = 0;
+      is_over = !await_count(&here.filled[block_].value, count_ + 1, direction_.report, found);
+      if (!is_over) is_over = !is_expected(of);
+    }
+    meet();
+    const bool moves = !is_over;
+    if (moves) copy_piece(data, here.slots[block_][slot()], bytes);
+    meet();
+    if (moves && threadIdx.x == 0) store_word(&here.emptied[block_].value, count_ + 1);
+  }
+
+  bool is_expected(std::uint64_t bytes) const {
+    const std::uint32_t sent = load_word(&direction_.own->message_bytes[block_][slot()]);
+    if (sent == bytes) return true;
+    slot_report& report = *direction_.report;
+    report.bytes_sent = sent;
+    report.bytes_expected = static_cast<std::uint32_t>(bytes);
+    store_word(&report.differs, 1);
+    return false;
+  }
+
+  const slot_work& work_;
+  const slot_direction& direction_;
+  const unsigned block_;
+  std::uint32_t count_;
+  std::uint32_t known_emptied_ = 0;  ///< of the first thread
+};
+
+}  // namespace
+}  // namespace tandem::detail
+
+/// Messages of several directions at a time: all wait for one another without a deadlock.
+TANDEM_SLOT_ENTRY void tandem_carry_messages(TANDEM_SLOT_ARGUMENT tandem::detail::slot_work work) {
+  TANDEM_SLOT_SHARED bool is_over;
+  tandem::detail::slot_copier(work, work.direction[blockIdx.x / work.blocks],
+                              blockIdx.x % work.blocks)
+      .run(is_over);
+}

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "streams/slot_words.hpp"
+
+namespace tandem::detail {
+
+/// The pieces that each block has carried in one direction, when all that was launched is complete.
+using slot_counts = std::array<std::uint32_t, slot_blocks>;
+
+/// One end of the messages between two ranks: the memory of both, as kernels of this rank access
+/// it.
+struct slot_end {
+  slot_memory* own = nullptr;
+  slot_memory* other = nullptr;
+  slot_report* report = nullptr;
+  slot_counts sent{}, received{};
+
+  slot_counts& counts(bool is_send) noexcept { return is_send ? sent : received; }
+};
+
+/// A message that is to be launched.
+struct slot_request {
+  slot_end* between = nullptr;
+  bool is_send = false;
+  char* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+/// The kernels that carry these messages, which are launched one after the other: all messages as
+/// one if they fit, so that none waits for another; else the sends first. Counts them.
+/// Empty ones need no kernel.
+std::vector<slot_work> plan_launches(std::span<const slot_request> messages);
+
+}  // namespace tandem::detail

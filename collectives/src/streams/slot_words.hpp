@@ -1,0 +1,102 @@
+// What the kernel that carries messages between two GPUs shares with its caller: also a part of the
+// kernel source that is compiled at run time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem::detail {
+
+/// Thread blocks that carry one message, at most; each has slots and counters of its own.
+constexpr unsigned slot_blocks = 16;
+/// Slots of a block, which it fills in turn: what may be on its way, so that a block fills one
+/// while the receiver's empties another.
+constexpr unsigned slots_per_block = 8;
+constexpr unsigned slot_bytes = 32 * 1024;
+/// Of a message that is carried by more than one block.
+constexpr unsigned min_bytes_per_block = 8 * 1024;
+constexpr unsigned slot_threads = 512;
+constexpr unsigned copy_unit_bytes = 16;
+
+/// The blocks that carry a message of so many bytes.
+constexpr unsigned blocks_for(std::uint64_t bytes) {
+  const std::uint64_t wanted = (bytes + min_bytes_per_block - 1) / min_bytes_per_block;
+  return wanted < slot_blocks ? static_cast<unsigned>(wanted) : slot_blocks;
+}
+
+/// The part of a message that a block carries, slot by slot.
+struct block_part {
+  std::uint64_t first = 0, bytes = 0;
+
+  constexpr unsigned pieces() const {
+    return static_cast<unsigned>((bytes + slot_bytes - 1) / slot_bytes);
+  }
+};
+
+constexpr block_part part_of(std::uint64_t bytes, unsigned block) {
+  const unsigned blocks = blocks_for(bytes);
+  if (block >= blocks) return {};
+  const std::uint64_t units = (bytes + copy_unit_bytes - 1) / copy_unit_bytes;
+  const std::uint64_t most = (units + blocks - 1) / blocks * copy_unit_bytes;
+  const std::uint64_t first = most * block;
+  if (first >= bytes) return {};
+  return {first, bytes - first < most ? bytes - first : most};
+}
+
+/// A counter in a cache line of its own, which wraps.
+struct alignas(64) slot_counter {
+  std::uint32_t value = 0;
+};
+
+/// In the memory of a rank's device, for the messages with one other. A rank's kernels access the
+/// other's memory only to send: what was received may be freed, whatever the sender does.
+struct slot_memory {
+  // Written by the other rank's kernels, for each block.
+  slot_counter filled[slot_blocks];
+  std::uint32_t message_bytes[slot_blocks][slots_per_block];
+  // By this rank's, and read by the other's.
+  slot_counter emptied[slot_blocks];
+  // By this rank's alone.
+  slot_counter sent[slot_blocks];
+  slot_counter received[slot_blocks];
+  slot_counter known_emptied[slot_blocks];  ///< of the other's slots, when that was read last
+  alignas(128) char slots[slot_blocks][slots_per_block][slot_bytes];
+};
+
+/// In pinned memory of the rank.
+struct slot_report {
+  // By its kernels.
+  std::uint32_t sent[slot_blocks] = {};
+  std::uint32_t received[slot_blocks] = {};
+  std::uint32_t differs = 0;  ///< not 0: the lengths of a message and of its receive differ
+  std::uint32_t bytes_sent = 0, bytes_expected = 0;
+  // By the processor.
+  std::uint32_t is_aborted = 0;  ///< not 0: kernels wait for nothing, and move nothing
+};
+
+/// Messages in one direction between two ranks, in their order.
+struct slot_direction {
+  slot_memory* own = nullptr;
+  slot_memory* other = nullptr;
+  slot_report* report = nullptr;
+  std::uint32_t is_send = 0;
+  std::uint32_t first_message = 0, messages = 0;  ///< in `slot_work::messages`
+  std::uint32_t counts[slot_blocks] = {};         ///< pieces of each block before these
+};
+
+struct slot_message {
+  char* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+/// The argument of a kernel: `blocks` thread blocks carry each direction. At most 4 KiB.
+struct slot_work {
+  static constexpr unsigned max_directions = 24, max_messages = 64;
+
+  std::uint32_t blocks = 0, directions = 0;
+  slot_direction direction[max_directions];
+  slot_message message[max_messages];
+};
+static_assert(sizeof(slot_work) <= 4096);
+
+}  // namespace tandem::detail

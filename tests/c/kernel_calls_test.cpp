@@ -1,0 +1,296 @@
+// Short messages between islands of one host, which kernels carry out on the callers' streams,
+// through the C interface.
+#include <array>
+#include <atomic>
+#include <chrono>
+
+#include "c/device_bytes.hpp"
+#include "c/device_job.hpp"
+#include "support/expected_log.hpp"
+
+namespace tandem::test {
+namespace {
+
+/// The ranks are islands of their own, on one host.
+struct kernel_jobs : device_jobs {
+  explicit kernel_jobs(std::vector<int> devices) : device_jobs(std::move(devices)) {
+    separate_islands();
+  }
+  void run(const std::function<void(device_rank&)>& what, const char* max_bytes = "256K") {
+    device_jobs::run(what, {"stream-kernel-bytes", max_bytes, nullptr});
+  }
+  std::size_t launches() const { return gpus.gpus.seen().launches; }
+};
+
+/// Calls of one batch that the rank's stream carries out itself.
+class stream_group {
+ public:
+  explicit stream_group(device_rank& me) : me_(me), batch_(tandem_batch_create()) {}
+  ~stream_group() { tandem_batch_destroy(batch_); }
+  stream_group(const stream_group&) = delete;
+  stream_group& operator=(const stream_group&) = delete;
+
+  void send(const tandem_buffer& what, int to) { add(tandem_send, what, to); }
+  void receive(const tandem_buffer& into, int from) { add(tandem_recv, into, from); }
+  /// The stream waits for them then. Returns the first failure.
+  tandem_status launch() {
+    EXPECT_EQ(tandem_batch_launch(batch_, &me_.error), TANDEM_OK) << me_.error.text;
+    tandem_status first = TANDEM_OK;
+    for (tandem_op* const each : ops_) {
+      const tandem_status status = tandem_op_wait_stream(each, me_.stream.get(), &me_.error);
+      if (first == TANDEM_OK) first = status;
+    }
+    return first;
+  }
+  /// Waits for all, and returns the first failure.
+  tandem_status finish() {
+    tandem_status first = TANDEM_OK;
+    for (tandem_op* const each : std::exchange(ops_, {})) {
+      tandem_error why = TANDEM_ERROR_INIT;
+      const tandem_status status = tandem_op_wait(each, 20000, &why);
+      if (status != TANDEM_OK && first == TANDEM_OK) {
+        first = status;
+        me_.error = why;
+      }
+      tandem_op_release(each);
+    }
+    return first;
+  }
+  std::int64_t limit_ms = 0;
+
+ private:
+  template <class Call>
+  void add(Call function, const tandem_buffer& view, int peer) {
+    tandem_call call = me_.call(batch_);
+    call.in_stream = 1;
+    call.timeout_ms = limit_ms;
+    tandem_op* op = nullptr;
+    EXPECT_EQ(function(me_.world, view, peer, 0, &call, &op, &me_.error), TANDEM_OK)
+        << me_.error.text;
+    if (op != nullptr) ops_.push_back(op);
+  }
+
+  device_rank& me_;
+  tandem_batch* batch_;
+  std::vector<tandem_op*> ops_;
+};
+
+/// To the next rank and from the one before; returns what arrived.
+int ring_step(device_rank& me, filled_bytes& sent, filled_bytes& received, int value) {
+  const int next = (me.rank + 1) % me.ranks, before = (me.rank + me.ranks - 1) % me.ranks;
+  sent.fill(value);
+  stream_group both(me);
+  both.receive(received.buffer(), before);
+  both.send(sent.buffer(), next);
+  EXPECT_EQ(both.launch(), TANDEM_OK) << me.error.text;
+  const int got = received.value();
+  EXPECT_EQ(both.finish(), TANDEM_OK) << me.error.text;
+  return got;
+}
+
+TEST(KernelCalls, InARing) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{200'000}}) {
+    SCOPED_TRACE(bytes);
+    kernel_jobs jobs({0, 1, 2});
+    jobs.run([bytes](device_rank& me) {
+      filled_bytes sent(me, bytes), received(me, bytes);
+      const int before = (me.rank + 2) % me.ranks;
+      for (int i = 0; i < 8; ++i) {
+        EXPECT_EQ(ring_step(me, sent, received, 20 * me.rank + i), 20 * before + i) << i;
+      }
+    });
+    // One a step, but for the first messages, which are apart.
+    EXPECT_LE(jobs.launches(), 3 * (7 + 2));
+    EXPECT_GE(jobs.launches(), 3 * 8);
+    EXPECT_EQ(jobs.library.calls("ncclSend"), 0);
+  }
+}
+
+/// Hundreds of calls before the peer's first: the caller is not held up.
+TEST(KernelCalls, QueuedAheadOfThePeer) {
+  kernel_jobs jobs({0, 1});
+  std::atomic<bool> are_queued{false};
+  jobs.run([&are_queued](device_rank& me) {
+    filled_bytes sent(me, 70'000), received(me, 70'000);
+    for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
+    std::vector<std::unique_ptr<stream_group>> all;
+    if (me.rank == 1) {
+      while (!are_queued) std::this_thread::yield();
+    }
+    for (int i = 0; i < 200; ++i) {
+      sent.fill(i % 100);
+      all.push_back(std::make_unique<stream_group>(me));
+      all.back()->send(sent.buffer(), 1 - me.rank);
+      all.back()->receive(received.buffer(), 1 - me.rank);
+      EXPECT_EQ(all.back()->launch(), TANDEM_OK) << me.error.text;
+    }
+    are_queued = true;
+    EXPECT_EQ(received.value(), 99);
+    for (const auto& each : all) EXPECT_EQ(each->finish(), TANDEM_OK) << me.error.text;
+  });
+}
+
+/// Also of messages that are too long for kernels, and of calls that no stream may carry out.
+TEST(KernelCalls, AmongOthers) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    const int other = 1 - me.rank;
+    filled_bytes sent(me, 3000), received(me, 3000), long_sent(me, 300'000),
+        long_received(me, 300'000);
+    for (int i = 0; i < 10; ++i) {
+      sent.fill(me.rank + 2 * i);
+      long_sent.fill(me.rank + 100);
+      stream_group all(me);
+      all.send(long_sent.buffer(), other);
+      all.send(sent.buffer(), other);
+      all.receive(received.buffer(), other);
+      all.receive(long_received.buffer(), other);
+      EXPECT_EQ(all.launch(), TANDEM_OK) << me.error.text;
+      EXPECT_EQ(received.value(), other + 2 * i);
+      EXPECT_EQ(long_received.value(), other + 100);
+      EXPECT_EQ(all.finish(), TANDEM_OK) << me.error.text;
+      const tandem_call plain = me.call();
+      tandem_op* ops[2] = {};
+      EXPECT_EQ(tandem_send(me.world, sent.buffer(), other, 0, &plain, &ops[0], &me.error),
+                TANDEM_OK);
+      EXPECT_EQ(tandem_recv(me.world, received.buffer(), other, 0, &plain, &ops[1], &me.error),
+                TANDEM_OK);
+      for (tandem_op* const each : ops) EXPECT_EQ(me.finish(each), TANDEM_OK) << me.error.text;
+      EXPECT_EQ(received.value(), other + 2 * i);
+    }
+  });
+  EXPECT_GE(jobs.launches(), 2 * 10U);
+}
+
+/// A rank may allow fewer bytes, or none.
+TEST(KernelCalls, NoneWhereOneRankHasNone) {
+  kernel_jobs jobs({0, 1});
+  jobs.run(
+      [](device_rank& me) {
+        filled_bytes sent(me, 3000), received(me, 3000);
+        for (int i = 0; i < 4; ++i) EXPECT_EQ(ring_step(me, sent, received, i), i);
+      },
+      "0");
+  EXPECT_EQ(jobs.launches(), 0U);
+}
+
+TEST(KernelCalls, WithoutACompilerByCopyEngines) {
+  kernel_jobs jobs({0, 1});
+  jobs.gpus.compiler.fail("no such type");
+  jobs.run([](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(ring_step(me, sent, received, i), i);
+  });
+  EXPECT_EQ(jobs.launches(), 0U);
+}
+
+TEST(KernelCalls, DifferentLengthsAreNamed) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
+    stream_group one(me);
+    if (me.rank == 0) {
+      one.send(sent.buffer(), 1);
+      one.launch();
+      // The peer ends the job.
+      stream_group never(me);
+      never.receive(received.buffer(), 1);
+      never.launch();
+      EXPECT_NE(never.finish(), TANDEM_OK);
+      one.finish();
+    } else {
+      one.receive(received.part(2000), 0);
+      one.launch();
+      EXPECT_EQ(one.finish(), TANDEM_ERR_CALL_MISMATCH) << me.error.text;
+      for (const char* const word : {"rank 0", "3000 bytes", "2000", "same count"}) {
+        EXPECT_NE(std::string(me.error.text).find(word), std::string::npos) << me.error.text;
+      }
+    }
+  });
+}
+
+TEST(KernelCalls, AnAbortLetsTheStreamsGo) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
+    if (me.rank == 1) {
+      tandem_job_abort(me.job, "for a test");
+      return;
+    }
+    stream_group never(me);
+    never.receive(received.buffer(), 1);
+    never.launch();
+    EXPECT_EQ(never.finish(), TANDEM_ERR_PEER_LOST) << me.error.text;
+    EXPECT_NE(std::string(me.error.text).find("rank 1 has aborted: for a test"), std::string::npos)
+        << me.error.text;
+    me.gpu->finish(me.stream.get());
+    stream_group late(me);
+    late.send(sent.buffer(), 1);
+    late.launch();
+    EXPECT_EQ(late.finish(), TANDEM_ERR_PEER_LOST) << me.error.text;
+  });
+}
+
+TEST(KernelCalls, APeerThatDoesNotCallIsATimeout) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
+    if (me.rank == 0) {
+      stream_group never(me);
+      never.limit_ms = 300;
+      never.receive(received.buffer(), 1);
+      never.launch();
+      EXPECT_EQ(never.finish(), TANDEM_ERR_TIMED_OUT) << me.error.text;
+      EXPECT_NE(std::string(me.error.text).find("has not made the same call"), std::string::npos)
+          << me.error.text;
+      me.gpu->finish(me.stream.get());
+    } else {
+      tandem_op* op = nullptr;
+      const tandem_buffer nothing{};
+      EXPECT_EQ(tandem_recv(me.world, nothing, 0, 3, nullptr, &op, &me.error), TANDEM_OK);
+      EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_ERR_TIMED_OUT) << me.error.text;
+      tandem_op_release(op);
+    }
+  });
+}
+
+/// A job that ends waits for it no longer than its time limit, as for calls of a vendor's library.
+TEST(KernelCalls, AReceiveThatNobodySends) {
+  kernel_jobs jobs({0, 1});
+  const auto begun = std::chrono::steady_clock::now();
+  std::atomic<int> waiting{0};
+  jobs.run([&waiting](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
+    stream_group never(me);
+    never.limit_ms = 300;
+    never.receive(received.buffer(), 1 - me.rank);
+    never.launch();
+    for (++waiting; waiting < 2;) std::this_thread::yield();
+    tandem_job_destroy(std::exchange(me.job, nullptr));
+    EXPECT_NE(never.finish(), TANDEM_OK);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+}
+
+TEST(KernelCalls, ACaptureIsRefused) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([&jobs](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
+    jobs.gpus.gpus.capture(static_cast<detail::cu::stream>(me.stream.get()), true);
+    tandem_call call = me.call();
+    call.in_stream = 1;
+    tandem_op* op = nullptr;
+    EXPECT_EQ(tandem_send(me.world, sent.buffer(), 1 - me.rank, 0, &call, &op, &me.error),
+              TANDEM_ERR_BAD_INPUT);
+    jobs.gpus.gpus.capture(static_cast<detail::cu::stream>(me.stream.get()), false);
+    EXPECT_EQ(ring_step(me, sent, received, 7), 7);
+  });
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,155 @@
+// Which block carries what of a message, and which messages a kernel carries, without a device.
+#include "streams/slot_launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <string>
+
+#include "support/pattern.hpp"
+#include "support/slot_kernel_on_host.hpp"
+
+namespace tandem::test {
+namespace {
+
+using detail::plan_launches;
+using detail::slot_work;
+
+constexpr std::uint64_t slots_of_all =
+    std::uint64_t{detail::slot_blocks} * detail::slots_per_block * detail::slot_bytes;
+
+TEST(SlotLaunch, PartsOfBlocksCoverAMessageOnce) {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{15}, std::uint64_t{16}, std::uint64_t{17},
+        std::uint64_t{8192}, std::uint64_t{8193}, std::uint64_t{100'001}, std::uint64_t{131'072},
+        std::uint64_t{131'073}, slots_of_all - 1, slots_of_all, slots_of_all + 1,
+        std::uint64_t{0xffffffff}}) {
+    SCOPED_TRACE(bytes);
+    std::uint64_t covered = 0;
+    for (unsigned block = 0; block < detail::slot_blocks; ++block) {
+      const detail::block_part part = detail::part_of(bytes, block);
+      if (part.bytes == 0) {
+        EXPECT_EQ(part.pieces(), 0U);
+        continue;
+      }
+      EXPECT_LT(block, detail::blocks_for(bytes));
+      EXPECT_EQ(part.first, covered);
+      EXPECT_EQ(part.first % detail::copy_unit_bytes, 0U);
+      EXPECT_EQ(part.pieces(), (part.bytes + detail::slot_bytes - 1) / detail::slot_bytes);
+      covered += part.bytes;
+    }
+    EXPECT_EQ(covered, bytes);
+  }
+  EXPECT_EQ(detail::blocks_for(8), 1U);
+  EXPECT_EQ(detail::blocks_for(std::uint64_t{1} << 20), detail::slot_blocks);
+}
+
+/// What a message as long as all slots needs: a send completes without its receive.
+TEST(SlotLaunch, SlotsHoldAMessageOfTheirLength) {
+  for (unsigned block = 0; block < detail::slot_blocks; ++block) {
+    EXPECT_LE(detail::part_of(slots_of_all, block).pieces(), detail::slots_per_block);
+  }
+}
+
+/// An end of no memory, whose addresses tell it apart.
+detail::slot_end end_at(std::uintptr_t number) {
+  detail::slot_end made;
+  made.own = reinterpret_cast<detail::slot_memory*>(number << 32);  // NOLINT: never used
+  return made;
+}
+
+TEST(SlotLaunch, MessagesOfAGroupAreOneKernel) {
+  detail::slot_end first = end_at(1), second = end_at(2);
+  char data[4] = {};
+  const detail::slot_request messages[] = {
+      {&second, false, data, 3}, {&first, true, data + 1, 200'000}, {&second, false, data + 2, 5},
+      {&first, false, data, 0},  {&second, true, data + 3, 7},
+  };
+  const std::vector<slot_work> planned = plan_launches(messages);
+  ASSERT_EQ(planned.size(), 1U);
+  const slot_work& work = planned.front();
+  EXPECT_EQ(work.blocks, detail::slot_blocks);
+  ASSERT_EQ(work.directions, 3U);  // an empty message needs none
+  EXPECT_EQ(work.direction[0].own, first.own);
+  EXPECT_EQ(work.direction[1].own, second.own);
+  EXPECT_EQ(work.direction[2].own, second.own);
+  EXPECT_EQ(work.direction[0].is_send, 1U);
+  EXPECT_EQ(work.direction[1].is_send, 1U);
+  EXPECT_EQ(work.direction[2].is_send, 0U);
+  ASSERT_EQ(work.direction[2].messages, 2U);
+  const unsigned at = work.direction[2].first_message;
+  EXPECT_EQ(work.message[at].data, data);
+  EXPECT_EQ(work.message[at + 1].data, data + 2);
+  EXPECT_EQ(work.message[at + 1].bytes, 5U);
+  EXPECT_EQ(second.received[0], 2U);
+  EXPECT_EQ(second.received[1], 0U);
+  EXPECT_EQ(second.sent[0], 1U);
+  EXPECT_EQ(first.received[0], 0U);
+  EXPECT_EQ(first.sent[detail::slot_blocks - 1], 1U);
+  // Behind those.
+  const auto next = plan_launches({&messages[0], 1});
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next.front().blocks, 1U);
+  EXPECT_EQ(next.front().direction[0].counts[0], 2U);
+  EXPECT_EQ(second.received[0], 3U);
+  EXPECT_TRUE(plan_launches({&messages[3], 1}).empty());
+}
+
+/// Sends first: a receive of another kernel never waits for a send behind it.
+TEST(SlotLaunch, MoreThanAKernelTakes) {
+  std::deque<detail::slot_end> ends;
+  std::vector<detail::slot_request> messages;
+  char data = 0;
+  constexpr unsigned ranks = 30, each = 5;
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    detail::slot_end& with = ends.emplace_back(end_at(rank + 1));
+    for (unsigned i = 0; i < each; ++i) {
+      messages.push_back({&with, false, &data, 100 + i});
+      messages.push_back({&with, true, &data, 200 + i});
+    }
+  }
+  const std::vector<slot_work> planned = plan_launches(messages);
+  EXPECT_GE(planned.size(), 2U);
+  unsigned sends = 0, receives = 0;
+  for (const slot_work& work : planned) {
+    EXPECT_LE(work.directions, slot_work::max_directions);
+    for (unsigned d = 0; d < work.directions; ++d) {
+      const detail::slot_direction& direction = work.direction[d];
+      EXPECT_LE(direction.first_message + direction.messages, slot_work::max_messages);
+      ASSERT_GT(direction.messages, 0U);
+      EXPECT_EQ(receives > 0 && direction.is_send != 0, false);
+      (direction.is_send != 0 ? sends : receives) += direction.messages;
+      // A direction goes on in the next kernel where the last one has ended.
+      const std::uint64_t first = work.message[direction.first_message].bytes;
+      EXPECT_EQ(direction.counts[0], first - (direction.is_send != 0 ? 200 : 100));
+    }
+  }
+  EXPECT_EQ(sends, ranks * each);
+  EXPECT_EQ(receives, ranks * each);
+  for (const detail::slot_end& with : ends) {
+    EXPECT_EQ(with.sent[0], each);
+    EXPECT_EQ(with.received[0], each);
+  }
+}
+
+TEST(SlotKernel, CopiesAnyLengthAndAlignment) {
+  alignas(16) std::array<char, 9000> from{}, to{};
+  const std::vector<std::byte> text = pattern(from.size(), 5);
+  std::memcpy(from.data(), text.data(), from.size());
+  for (const unsigned threads : {1U, 7U, 64U}) {
+    for (const std::size_t offset : {0U, 1U, 4U, 6U, 8U}) {
+      for (const std::size_t bytes : {1U, 15U, 16U, 17U, 64U, 1000U, 7777U, 8192U}) {
+        to.fill(0);
+        copy_piece_on_host(to.data() + 16, from.data() + offset, bytes, threads);
+        EXPECT_EQ(std::memcmp(to.data() + 16, from.data() + offset, bytes), 0)
+            << threads << ' ' << offset << ' ' << bytes;
+        EXPECT_EQ(to[15], 0);
+        EXPECT_EQ(to[16 + bytes], 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::test
