@@ -24,8 +24,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How often completed operations are let go of, and time limits looked at.
-constexpr milliseconds look_interval{100};
 /// A thread that queues a call holds the lock, for ever if the device is full of work that waits
 /// for a lost rank: then the library is aborted without it.
 constexpr milliseconds lock_interval{10};
@@ -36,10 +34,11 @@ constexpr int max_lock_tries = 200;
 library_calls::library_calls(group_of_ranks& group, stream_order order, const stream_limits& limits)
     : group_(group),
       may_use_library_(order == stream_order::by_library),
-      look_timer_(group.loop().executor()),
       fail_timer_(group.loop().executor()),
       staged_(group, limits.staged_bytes),
-      kernels_(group, limits.kernel_bytes) {}
+      kernels_(group, limits.kernel_bytes),
+      queued_(
+          std::make_shared<queued_operations>(group, [this] { return kernels_.find_failure(); })) {}
 
 void library_calls::start(std::shared_ptr<operation_state> op, library_call call,
                           operation_body body, call_batch* together) {
@@ -195,11 +194,7 @@ void library_calls::note_queued(const std::shared_ptr<operation_state>& op,
     op->source = call.peer;
   }
   op->was_queued(call.side, std::move(end));
-  const milliseconds limit = op->timeout.value_or(group_.job()->operation_timeout());
-  const std::lock_guard lock(queued_mutex_);
-  queued_.push_back({op, call.name, by, std::chrono::steady_clock::now() + limit});
-  if (std::exchange(is_looking_, true)) return;
-  group_.loop().submit([self = shared_from_this()] { self->look_again(); });
+  queued_->add(op, call.name, by);
 }
 
 std::string library_calls::text() const {
@@ -207,48 +202,6 @@ std::string library_calls::text() const {
   const auto found = lanes_.find({library_call::all_ranks, false});
   if (found == lanes_.end() || !found->second.queue) return {};
   return found->second.text;
-}
-
-void library_calls::look_again() {
-  look_timer_.expires_after(look_interval);
-  look_timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
-    const auto self = weak.lock();
-    if (self && !cancelled) self->look();
-  });
-}
-
-void library_calls::look() {
-  std::unique_lock lock(queued_mutex_);
-  // The driver may be locked then.
-  if (std::ranges::any_of(queued_, [](const queued_operation& each) {
-        return each.op->use()->waiting_streams.load() > 0;
-      })) {
-    return look_again();
-  }
-  if (std::optional<error> failure = kernels_.find_failure()) {
-    lock.unlock();
-    return group_.job()->fail(*failure);
-  }
-  const auto now = std::chrono::steady_clock::now();
-  std::erase_if(queued_, [](const queued_operation& each) { return each.op->finish_if_reached(); });
-  const auto late = std::ranges::find_if(
-      queued_, [now](const queued_operation& each) { return each.deadline <= now; });
-  is_looking_ = !queued_.empty();
-  if (is_looking_) look_again();
-  if (late == queued_.end()) return;
-  const std::string missing = late->by == nullptr ? std::string() : late->by->missing_text();
-  const error why(
-      errc::timed_out,
-      {.rank = group_.job()->rank(),
-       .rail = {},
-       .phase = {},
-       .detail = fmt::format("{} among {}, in the order of streams: not complete "
-                             "within its time limit{}{}",
-                             late->name, group_.ranks_text(), missing.empty() ? "" : ": ", missing),
-       .advice = "look for a rank that has not made the same call, or give operations "
-                 "more time"});
-  lock.unlock();
-  group_.job()->fail(why);
 }
 
 void library_calls::try_fail(const error& why, int tries) {
@@ -266,14 +219,7 @@ void library_calls::end_all(const error& why) {
   failed_ = why;
   group_.note_failure(std::make_exception_ptr(why));
   // First, because what is aborted reaches its end, too.
-  std::deque<queued_operation> queued;
-  {
-    const std::lock_guard lock(queued_mutex_);
-    queued.swap(queued_);
-  }
-  for (const queued_operation& each : queued) {
-    if (!each.op->finish_if_reached()) each.op->finish(std::make_exception_ptr(why));
-  }
+  queued_->fail(why);
   kernels_.abort();
   for (auto& [key, each] : lanes_) {
     if (each.queue) each.queue->abort(why);
@@ -283,14 +229,7 @@ void library_calls::end_all(const error& why) {
 }
 
 void library_calls::finish_queued() {
-  std::vector<queued_operation> all;
-  {
-    const std::lock_guard lock(queued_mutex_);
-    all.assign(queued_.begin(), queued_.end());
-  }
-  for (const queued_operation& each : all) {
-    if (each.op->is_answered()) each.op->wait(each.deadline);
-  }
+  queued_->finish();
   std::vector<std::shared_ptr<operation_state>> staged;
   {
     const std::lock_guard lock(mutex_);

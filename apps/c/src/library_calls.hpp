@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "kernel_calls.hpp"
 #include "library_call.hpp"
 #include "operation.hpp"
+#include "queued_operations.hpp"
 #include "staged_calls.hpp"
 
 namespace tandem::c {
@@ -107,12 +107,6 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
     std::shared_ptr<operation_state> op;
     library_call call;
   };
-  struct queued_operation {
-    std::shared_ptr<operation_state> op;
-    const char* name;
-    const library_queue* by;  ///< null: by none
-    progress::time_point deadline;
-  };
 
   // With the lock.
   bool is_staged(const lane& on, const library_call& what) const;
@@ -136,8 +130,6 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   asio::awaitable<void> make_message_lanes(const library_call& like, std::string why_no_library);
   std::function<void(const error&)> when_lost();
   asio::awaitable<void> start_waiting(int peer);
-  void look();
-  void look_again();
   void try_fail(const error& why, int tries);
 
   /// Queues calls, as one launch if there are several. With the locks of all groups.
@@ -153,17 +145,13 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
 
   group_of_ranks& group_;
   const bool may_use_library_;
-  asio::steady_timer look_timer_;
   asio::steady_timer fail_timer_;
   mutable std::mutex mutex_;
   std::map<std::pair<int, bool>, lane> lanes_;  ///< by peer and direction
   std::optional<error> failed_;
   staged_calls staged_;
   kernel_calls kernels_;
-  /// Of the following, and never held for long: also the loop takes it.
-  mutable std::mutex queued_mutex_;
-  std::deque<queued_operation> queued_;
-  bool is_looking_ = false;
+  const std::shared_ptr<queued_operations> queued_;
 };
 
 /// Operations that are started together, of any groups; what libraries carry out of them is

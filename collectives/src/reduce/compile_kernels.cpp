@@ -1,5 +1,3 @@
-#include "compile_kernels.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

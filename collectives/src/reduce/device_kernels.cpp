@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "compile_kernels.hpp"
+#include "device_cache.hpp"
 
 namespace tandem::detail {
 std::shared_ptr<device_kernels> device_kernels::of(accelerator& on) {

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <string>
 
-#include "reduce/compile_kernels.hpp"
+#include "reduce/device_cache.hpp"
 
 namespace tandem::detail {
 

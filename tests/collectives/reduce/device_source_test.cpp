@@ -7,7 +7,9 @@
 
 #include "collectives/slow.hpp"
 #include "doubles/kernel_compiler_double.hpp"
+#include "reduce/device_cache.hpp"
 #include "reduce/device_kernels.hpp"
+#include "streams/slot_kernels.hpp"
 #include "support/device_kernels.hpp"
 #include "support/environment_variable.hpp"
 #include "support/temporary_folder.hpp"
@@ -24,6 +26,7 @@ struct own_cache {
 };
 
 TEST(DeviceSource, HasNoIncludes) {
+  EXPECT_EQ(device_text::slot_kernel.find("#include"), std::string_view::npos);
   for (const data_type type : all_types) {
     const std::string source = device_source(type);
     EXPECT_EQ(source.find("#include"), source.npos);
@@ -58,36 +61,40 @@ TEST(DeviceSource, CompilesForNvidia) {
   const std::string architecture = major < 12 ? "sm_80" : "sm_90";
   for (const data_type type : all_types) {
     SCOPED_TRACE(name(type));
-    const std::string code = compile_kernels(type, memory_kind::cuda, architecture);
+    const std::string code = compile_kernels(device_source(type), memory_kind::cuda, architecture);
     ASSERT_EQ(code.substr(0, 4), "\177ELF");
     for (std::size_t i = 0; i < kernel_work_count; ++i) {
       const auto work = static_cast<kernel_work>(i);
       ASSERT_EQ(code.find(kernel_name(type, work)) != code.npos, has_kernel(type, work));
     }
   }
+  const std::string messages =
+      compile_kernels(std::string(device_text::slot_kernel), memory_kind::cuda, architecture);
+  EXPECT_NE(messages.find(slot_kernels::name), messages.npos);
 }
 
 TEST(DeviceCompilation, HappensOncePerKey) {
   const own_cache apart;
   test::kernel_compiler_double compiler;
-  const std::string first = compile_kernels(data_type::int8, memory_kind::cuda, "sm_90");
+  const std::string first =
+      compile_kernels(device_source(data_type::int8), memory_kind::cuda, "sm_90");
   EXPECT_NE(first.find("tandem_band_int8"), first.npos);
-  EXPECT_EQ(compile_kernels(data_type::int8, memory_kind::cuda, "sm_90"), first);
+  EXPECT_EQ(compile_kernels(device_source(data_type::int8), memory_kind::cuda, "sm_90"), first);
   EXPECT_EQ(compiler.compiled().size(), 1u);
-  compile_kernels(data_type::int8, memory_kind::cuda, "sm_80");
-  compile_kernels(data_type::int16, memory_kind::cuda, "sm_90");
-  compile_kernels(data_type::int8, memory_kind::hip, "gfx942");
+  compile_kernels(device_source(data_type::int8), memory_kind::cuda, "sm_80");
+  compile_kernels(device_source(data_type::int16), memory_kind::cuda, "sm_90");
+  compile_kernels(device_source(data_type::int8), memory_kind::hip, "gfx942");
   EXPECT_EQ(compiler.compiled().size(), 4u);
   compiler.set_version(13, 0);
-  compile_kernels(data_type::int8, memory_kind::cuda, "sm_90");
+  compile_kernels(device_source(data_type::int8), memory_kind::cuda, "sm_90");
   EXPECT_EQ(compiler.compiled().size(), 5u);
 }
 
 TEST(DeviceCompilation, DisablesFusedMultiplyAdd) {
   const own_cache apart;
   test::kernel_compiler_double compiler;
-  compile_kernels(data_type::float32, memory_kind::cuda, "sm_90");
-  compile_kernels(data_type::float32, memory_kind::hip, "gfx942");
+  compile_kernels(device_source(data_type::float32), memory_kind::cuda, "sm_90");
+  compile_kernels(device_source(data_type::float32), memory_kind::hip, "gfx942");
   ASSERT_EQ(compiler.compiled().size(), 2u);
   EXPECT_NE(compiler.compiled()[0].find(" --fmad=false"), std::string::npos);
   EXPECT_NE(compiler.compiled()[0].find(" --gpu-architecture=sm_90"), std::string::npos);
@@ -100,7 +107,7 @@ TEST(DeviceCompilation, FailureQuotesCompilerOutput) {
   test::kernel_compiler_double compiler;
   compiler.fail("line 1: what is sm_999?\n");
   try {
-    compile_kernels(data_type::float32, memory_kind::cuda, "sm_999");
+    compile_kernels(device_source(data_type::float32), memory_kind::cuda, "sm_999");
     FAIL() << "it was compiled";
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::device_failed);
@@ -108,7 +115,7 @@ TEST(DeviceCompilation, FailureQuotesCompilerOutput) {
     EXPECT_NE(std::string(e.what()).find("what is sm_999?"), std::string::npos) << e.what();
   }
   compiler.fail({});
-  EXPECT_NE(compile_kernels(data_type::float32, memory_kind::cuda, "sm_999"), "")
+  EXPECT_NE(compile_kernels(device_source(data_type::float32), memory_kind::cuda, "sm_999"), "")
       << "a failure was kept";
 }
 

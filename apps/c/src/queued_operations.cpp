@@ -1,0 +1,101 @@
+#include "queued_operations.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "group_of_ranks.hpp"
+#include "job_state.hpp"
+
+namespace tandem::c {
+namespace {
+
+/// How often completed operations are let go of, and time limits looked at.
+constexpr std::chrono::milliseconds look_interval{100};
+
+}  // namespace
+
+queued_operations::queued_operations(group_of_ranks& group,
+                                     std::function<std::optional<error>()> find_failure)
+    : group_(group), find_failure_(std::move(find_failure)), timer_(group.loop().executor()) {}
+
+void queued_operations::add(std::shared_ptr<operation_state> op, const char* name,
+                            const library_queue* by) {
+  const auto limit = op->timeout.value_or(group_.job()->operation_timeout());
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({std::move(op), name, by, std::chrono::steady_clock::now() + limit});
+  if (std::exchange(is_looking_, true)) return;
+  group_.loop().submit([self = shared_from_this()] { self->look_again(); });
+}
+
+void queued_operations::look_again() {
+  timer_.expires_after(look_interval);
+  timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
+    const auto self = weak.lock();
+    if (self && !cancelled) self->look();
+  });
+}
+
+void queued_operations::look() {
+  std::unique_lock lock(mutex_);
+  // The driver may be locked then.
+  if (std::ranges::any_of(
+          entries_, [](const entry& each) { return each.op->use()->waiting_streams.load() > 0; })) {
+    return look_again();
+  }
+  if (std::optional<error> failure = find_failure_()) {
+    lock.unlock();
+    return group_.job()->fail(*failure);
+  }
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(entries_, [](const entry& each) { return each.op->finish_if_reached(); });
+  const auto first_late =
+      std::ranges::find_if(entries_, [now](const entry& each) { return each.deadline <= now; });
+  is_looking_ = !entries_.empty();
+  if (is_looking_) look_again();
+  if (first_late == entries_.end()) return;
+  const error why = late(*first_late);
+  lock.unlock();
+  group_.job()->fail(why);
+}
+
+error queued_operations::late(const entry& which) const {
+  const std::string missing = which.by == nullptr ? std::string() : which.by->missing_text();
+  return error(
+      errc::timed_out,
+      {.rank = group_.job()->rank(),
+       .rail = {},
+       .phase = {},
+       .detail = fmt::format("{} among {}, in the order of streams: not complete "
+                             "within its time limit{}{}",
+                             which.name, group_.ranks_text(), missing.empty() ? "" : ": ", missing),
+       .advice = "look for a rank that has not made the same call, or give operations "
+                 "more time"});
+}
+
+void queued_operations::finish() {
+  std::vector<entry> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.assign(entries_.begin(), entries_.end());
+  }
+  for (const entry& each : all) {
+    if (each.op->is_answered()) each.op->wait(each.deadline);
+  }
+}
+
+void queued_operations::fail(const error& why) {
+  std::deque<entry> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(entries_);
+  }
+  for (const entry& each : all) {
+    if (!each.op->finish_if_reached()) each.op->finish(std::make_exception_ptr(why));
+  }
+}
+
+}  // namespace tandem::c
