@@ -13,7 +13,6 @@
 namespace tandem::test {
 namespace {
 
-using detail::plan_launches;
 using detail::slot_work;
 
 constexpr std::uint64_t slots_of_all =
@@ -50,6 +49,12 @@ TEST(SlotLaunch, SlotsHoldAMessageOfTheirLength) {
   for (unsigned block = 0; block < detail::slot_blocks; ++block) {
     EXPECT_LE(detail::part_of(slots_of_all, block).pieces(), detail::slots_per_block);
   }
+}
+
+std::vector<slot_work> plan_launches(std::span<const detail::slot_request> messages) {
+  std::vector<slot_work> all;
+  detail::launch_messages(messages, [&all](slot_work& work) { all.push_back(work); });
+  return all;
 }
 
 /// An end of no memory, whose addresses tell it apart.

@@ -148,9 +148,12 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       if (!what.by_library.is_in_stream) made->state->uses_driver();
     }
     if (tandem_batch* const together = batch_of(call)) {
+      const bool is_send = what.by_library.is_send;
       together->operations.add(
-          made->state, what.by_library.is_send,
-          [among, op = made->state, what](call_batch& with) { start_now(among, op, what, &with); });
+          made->state, is_send,
+          [among, op = made->state, what = std::move(what)](call_batch& with) mutable {
+            start_now(among, std::move(op), std::move(what), &with);
+          });
     } else {
       start_now(among, made->state, std::move(what), nullptr);
     }

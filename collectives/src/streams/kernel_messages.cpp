@@ -185,16 +185,18 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
   std::vector<end> ends;
   if (what.empty()) return ends;
   std::vector<detail::slot_request> requests;
+  requests.reserve(what.size());
+  ends.reserve(what.size());
   for (const message& each : what) {
     requests.push_back({&each.between->memory_->end, each.is_send,
                         static_cast<char*>(each.data.data), each.data.bytes});
   }
   const memory& first = *what.front().between->memory_;
   const accelerator::kernel kernel = first.kernels->carry_messages();
-  for (detail::slot_work& work : detail::plan_launches(requests)) {
+  detail::launch_messages(requests, [&](detail::slot_work& work) {
     void* arguments[] = {&work};
     first.of.launch(kernel, work.blocks * work.directions, detail::slot_threads, 0, on, arguments);
-  }
+  });
   for (const message& each : what) {
     const auto place = std::make_shared<end::place>();
     place->by = each.between->memory_->report;

@@ -2,8 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
-#include <vector>
 
 #include "streams/slot_words.hpp"
 
@@ -31,9 +31,11 @@ struct slot_request {
   std::uint64_t bytes = 0;
 };
 
-/// The kernels that carry these messages, which are launched one after the other: all messages as
-/// one if they fit, so that none waits for another; else the sends first. Counts them.
-/// Empty ones need no kernel.
-std::vector<slot_work> plan_launches(std::span<const slot_request> messages);
+/// Launches the kernels that carry these messages, one after the other: all messages as one if they
+/// fit, so that none waits for another; else the sends first. Counts them. Empty ones need no
+/// kernel.
+/// @param launch  called for each
+void launch_messages(std::span<const slot_request> messages,
+                     const std::function<void(slot_work& work)>& launch);
 
 }  // namespace tandem::detail

@@ -76,24 +76,25 @@ struct slot_report {
 
 /// Messages in one direction between two ranks, in their order.
 struct slot_direction {
-  slot_memory* own = nullptr;
-  slot_memory* other = nullptr;
-  slot_report* report = nullptr;
-  std::uint32_t is_send = 0;
-  std::uint32_t first_message = 0, messages = 0;  ///< in `slot_work::messages`
-  std::uint32_t counts[slot_blocks] = {};         ///< pieces of each block before these
+  slot_memory* own;
+  slot_memory* other;
+  slot_report* report;
+  std::uint32_t is_send;
+  std::uint32_t first_message, messages;  ///< in `slot_work::message`
+  std::uint32_t counts[slot_blocks];      ///< pieces of each block before these
 };
 
 struct slot_message {
-  char* data = nullptr;
-  std::uint64_t bytes = 0;
+  char* data;
+  std::uint64_t bytes;
 };
 
-/// The argument of a kernel: `blocks` thread blocks carry each direction. At most 4 KiB.
+/// The argument of a kernel: `blocks` thread blocks carry each direction. At most 4 KiB, of which
+/// only what is used has contents.
 struct slot_work {
   static constexpr unsigned max_directions = 24, max_messages = 64;
 
-  std::uint32_t blocks = 0, directions = 0;
+  std::uint32_t blocks, directions;
   slot_direction direction[max_directions];
   slot_message message[max_messages];
 };

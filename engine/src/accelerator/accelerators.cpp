@@ -47,6 +47,16 @@ std::mutex mutex;
 probed_devices probed_cuda;
 probed_devices probed_hip;
 
+/// With the lock.
+probed_devices& devices_of(memory_kind kind) {
+  if (kind == memory_kind::hip) {
+    probed_hip.probe(detail::find_hip, devices::hip_devices, detail::hip_replacements());
+    return probed_hip;
+  }
+  probed_cuda.probe(detail::find_cuda, devices::cuda_devices, detail::cuda_replacements());
+  return probed_cuda;
+}
+
 }  // namespace
 
 std::string accelerator::text() const {
@@ -74,19 +84,17 @@ void accelerator::unmap_pages(void* /*mapped*/, std::size_t /*bytes*/) noexcept 
 
 accelerators find_accelerators(memory_kind kind) {
   const std::lock_guard lock(mutex);
-  if (kind == memory_kind::hip) {
-    probed_hip.probe(detail::find_hip, devices::hip_devices, detail::hip_replacements());
-    return as_list(probed_hip);
-  }
-  probed_cuda.probe(detail::find_cuda, devices::cuda_devices, detail::cuda_replacements());
-  return as_list(probed_cuda);
+  return as_list(devices_of(kind));
 }
 
 accelerator& accelerator_at(memory_kind kind, int device) {
-  const accelerators all = find_accelerators(kind);
-  if (device >= 0 && static_cast<std::size_t>(device) < all.found.size()) {
-    return *all.found[static_cast<std::size_t>(device)];
+  {
+    const std::lock_guard lock(mutex);
+    const probed_devices& of = devices_of(kind);
+    const auto at = static_cast<std::size_t>(device);
+    if (device >= 0 && at < of.devices.size()) return *of.devices[at];
   }
+  const accelerators all = find_accelerators(kind);
   throw error(errc::unsupported_memory,
               all.found.empty() ? all.why_none
                                 : fmt::format("no device {} of kind {}: there are {}", device,
