@@ -70,10 +70,7 @@ TEST_F(DeviceFailure, DestructionAtAnyStepLeavesNothingQueued) {
     SCOPED_TRACE(steps);
     auto ranks = std::make_unique<device_job>(3, test::small_pieces(), test::every_other_device);
     start(*ranks, long_sum);
-    for (int i = 0; i < steps && !over; ++i) {
-      ranks->context.run_one_for(std::chrono::seconds(10));
-      over = ranks->running == 0;
-    }
+    over = ranks->step(steps);
     ranks.reset();
     ASSERT_FALSE(HasFailure());
   }

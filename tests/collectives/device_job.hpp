@@ -41,6 +41,11 @@ class device_job : private rank_mirrors, public job {  // destroys the io_contex
     const auto& mirror = mirrors[static_cast<std::size_t>(rank)];
     return mirror ? View(mirror->there(here)) : here;
   }
+  /// Runs so many handlers of the loop at most; whether all ranks have ended.
+  bool step(int handlers) {
+    for (int i = 0; i < handlers && running > 0; ++i) context.run_one_for(std::chrono::seconds(10));
+    return running == 0;
+  }
   /// Copies all views back to the host and drops the device copies.
   void copy_back() {
     for (const auto& each : mirrors) {

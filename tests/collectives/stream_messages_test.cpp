@@ -149,10 +149,7 @@ TEST_F(StreamsOfTwoRanks, StoppingAfterAnyStepIsSafe) {
       for (int i = 0; i < 3; ++i) co_await exchange(*ranks, r, *made.messages, message, into);
     };
     ranks->start(body);
-    for (int i = 0; i < steps && ranks->running > 0; ++i) {
-      ranks->context.run_one_for(std::chrono::seconds(10));
-    }
-    ended = ranks->running == 0;
+    ended = ranks->step(steps);
     ranks.reset();
     ASSERT_FALSE(HasFailure());
   }

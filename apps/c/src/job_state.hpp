@@ -63,7 +63,7 @@ class job_state : public std::enable_shared_from_this<job_state> {
   int island() const noexcept { return island_; }
   std::chrono::milliseconds operation_timeout() const noexcept { return operation_timeout_; }
 
-  /// Of operations that go through pinned memory in the order of streams.
+  /// The lowest of all ranks.
   const stream_limits& limits_of_streams() const noexcept { return stream_limits_; }
 
   const std::shared_ptr<known_calls>& calls() const noexcept { return calls_; }

@@ -38,13 +38,13 @@ class kernel_calls {
   /// An operation that is being started.
   struct started {
     std::shared_ptr<operation_state> op;
-    const library_call* call = nullptr;
+    library_call call;
     kernel_messages* by = nullptr;
     accelerator::stream on = nullptr;
-    device_side::point end = {};  ///< null: it has failed, and ended
+    device_side::point end = {};  ///< null: not launched; after a failure it has ended
   };
   /// Those of one stream with one launch.
-  static void launch(std::vector<started>& all);
+  static void launch(std::vector<started*> all);
 
  private:
   group_of_ranks& group_;

@@ -99,17 +99,15 @@ void library_calls::stage_all(std::span<staged_on_group> calls) {
   each_one([](staged_calls& by, staged_call& what) { by.start(what); });
 }
 
-void library_calls::launch_all(std::span<const kernel_on_group> calls) {
-  std::vector<kernel_calls::started> all;
-  for (const kernel_on_group& each : calls) {
-    if (each.by->failed_) each.op->finish(std::make_exception_ptr(*each.by->failed_));
-    if (!each.op->is_done()) all.push_back({each.op, &each.call, each.between, each.on});
+void library_calls::launch_all(std::span<kernel_on_group> calls) {
+  std::vector<kernel_calls::started*> all;
+  for (auto& [by, what] : calls) {
+    if (by->failed_) what.op->finish(std::make_exception_ptr(*by->failed_));
+    if (!what.op->is_done()) all.push_back(&what);
   }
-  kernel_calls::launch(all);
-  for (const kernel_on_group& each : calls) {
-    const auto found = std::ranges::find(all, &each.call, &kernel_calls::started::call);
-    if (found == all.end() || !found->end) continue;
-    each.by->note_queued(each.op, each.call, std::move(found->end), nullptr);
+  kernel_calls::launch(std::move(all));
+  for (auto& [by, what] : calls) {
+    if (what.end) by->note_queued(what.op, what.call, std::move(what.end), nullptr);
   }
 }
 
@@ -123,8 +121,8 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
       if (on.own.get() == nullptr) on.own = device_stream(call.side->on());
       where = on.own.get();
     }
-    kernel_on_group made{shared_from_this(), on.kernels.get(), where, std::move(op),
-                         std::move(call)};
+    kernel_on_group made{shared_from_this(),
+                         {std::move(op), std::move(call), on.kernels.get(), where}};
     if (together == nullptr) return launch_all({&made, 1});
     together->kernels_.push_back(std::move(made));
     return;
@@ -266,7 +264,7 @@ void call_batch::launch() {
   for (const auto& each : calls) groups.push_back(each.by.get());
   auto staged = std::exchange(staged_, {});
   for (const auto& each : staged) groups.push_back(each.by.get());
-  const auto kernels = std::exchange(kernels_, {});
+  auto kernels = std::exchange(kernels_, {});
   for (const auto& each : kernels) groups.push_back(each.by.get());
   std::ranges::sort(groups);  // locked in one order by all threads
   groups.erase(std::ranges::unique(groups).begin(), groups.end());

@@ -102,10 +102,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   };
   struct kernel_on_group {
     std::shared_ptr<library_calls> by;
-    kernel_messages* between = nullptr;
-    accelerator::stream on = nullptr;
-    std::shared_ptr<operation_state> op;
-    library_call call;
+    kernel_calls::started what;
   };
 
   // With the lock.
@@ -137,7 +134,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   /// Starts staged calls. With the locks of all groups.
   static void stage_all(std::span<staged_on_group> calls);
   /// Launches kernels. With the locks of all groups.
-  static void launch_all(std::span<const kernel_on_group> calls);
+  static void launch_all(std::span<kernel_on_group> calls);
 
   bool has_lane(const library_call& what) const noexcept {
     return what.make && (may_use_library_ || what.peer != library_call::all_ranks);

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <new>
 #include <tandem/detail/stream_word.hpp>
 #include <tandem/log.hpp>
-#include <thread>
 
 namespace tandem::c {
 namespace {
 
 constexpr std::size_t min_block_bytes = 8192;
-/// For a stream to go on behind an operation that has ended.
-constexpr std::chrono::seconds end_limit{1};
-constexpr std::chrono::microseconds end_interval{50};
 
 std::size_t rounded_to_line(std::size_t bytes, std::size_t line) {
   return (bytes + line - 1) / line * line;
@@ -31,11 +26,7 @@ staged_block::staged_block(accelerator& on, std::size_t bytes)
       address_of_words_(static_cast<std::byte*>(on.device_pointer(words_))) {}
 
 staged_block::~staged_block() {
-  const auto limit = std::chrono::steady_clock::now() + end_limit;
-  while (!is_emptied() && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::sleep_for(end_interval);
-  }
-  if (is_emptied()) return;
+  if (detail::passes_soon([this] { return is_emptied(); })) return;
   log(log_level::warning, "streams",
       on_.text() + ": a stream still waits for an operation that has ended");
   detail::keep_for_ever(std::move(memory_));

@@ -60,8 +60,8 @@ class kernel_messages {
   /// A point behind a message. May outlive its `kernel_messages`.
   class end {
    public:
-    /// Whether the message is complete, or was aborted; false after a `mismatch`. Any thread; no
-    /// call of the driver.
+    /// Whether the message is complete, or was aborted; false after a `mismatch` until then. Any
+    /// thread; no call of the driver.
     bool has_passed() const noexcept;
 
    private:

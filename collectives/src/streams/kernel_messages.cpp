@@ -7,10 +7,9 @@
 #include <tandem/detail/stream_word.hpp>
 #include <tandem/kernel_messages.hpp>
 #include <tandem/log.hpp>
-#include <thread>
 #include <utility>
 
-#include "communicator/messages.hpp"
+#include "streams/messages_about_streams.hpp"
 #include "streams/slot_kernels.hpp"
 #include "streams/slot_launch.hpp"
 
@@ -24,27 +23,14 @@ using detail::slot_report;
 /// Until the other rank has opened an allocation.
 constexpr std::chrono::seconds open_limit{2};
 constexpr std::chrono::microseconds open_interval{100};
-constexpr std::chrono::seconds end_limit{1};
-constexpr std::chrono::microseconds end_interval{50};
 
 /// Behind the tags of stream_messages, in the same flow.
 constexpr std::uint16_t own_tag = 8;
 
 template <class Message>
 asio::awaitable<Message> exchange_with(std::shared_ptr<group> over, int peer, Message mine) {
-  static_assert(std::is_trivially_copyable_v<Message>);
-  Message theirs;
-  const const_view out(&mine, sizeof mine);
-  const mutable_view in(&theirs, sizeof theirs);
-  co_await detail::send_message(over, peer, out, own_tag, group::flow_class::stream);
-  const std::size_t length =
-      co_await detail::receive_message(over, peer, in, own_tag, group::flow_class::stream);
-  if (length == sizeof theirs) co_return theirs;
-  throw error(errc::protocol_violation, {.peer = over->member(peer),
-                                         .rail = {},
-                                         .phase = {},
-                                         .detail = "a message about kernels of another length",
-                                         .advice = "use the same version on all ranks"});
+  co_await detail::post_about_streams(over, peer, mine, own_tag);
+  co_return co_await detail::take_about_streams<Message>(over, peer, own_tag);
 }
 
 /// Waits until `find` finds something.
@@ -109,7 +95,7 @@ struct kernel_messages::end::place {
 
 bool kernel_messages::end::has_passed() const noexcept {
   slot_report& report = *place_->by->words;
-  if (detail::load(report.differs) != 0) return false;
+  if (detail::load(report.differs) != 0 && detail::load(report.is_aborted) == 0) return false;
   std::uint32_t* const words = place_->is_send ? report.sent : report.received;
   for (unsigned block = 0; block < detail::slot_blocks; ++block) {
     if (!detail::has_reached(words[block], place_->counts[block])) return false;
@@ -163,17 +149,11 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
 
 kernel_messages::~kernel_messages() {
   if (!memory_) return;
-  const auto limit = std::chrono::steady_clock::now() + end_limit;
-  while (!memory_->is_idle()) {
-    abort();
-    if (std::chrono::steady_clock::now() >= limit) {
-      log(log_level::warning, "streams",
-          memory_->of.text() + ": a kernel of messages is still busy a second after their end");
-      detail::keep_for_ever(std::move(memory_));
-      return;
-    }
-    std::this_thread::sleep_for(end_interval);
-  }
+  if (!memory_->is_idle()) abort();
+  if (detail::passes_soon([this] { return memory_->is_idle(); })) return;
+  log(log_level::warning, "streams",
+      memory_->of.text() + ": a kernel of messages is still busy a second after their end");
+  detail::keep_for_ever(std::move(memory_));
 }
 
 const accelerator& kernel_messages::on() const noexcept {

@@ -1,18 +1,10 @@
 #include "streams/stream_lane.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <tandem/detail/stream_word.hpp>
 #include <tandem/log.hpp>
-#include <thread>
 
 namespace tandem::detail {
-namespace {
-
-constexpr std::chrono::seconds end_limit{1};
-constexpr std::chrono::microseconds end_interval{50};
-
-}  // namespace
 
 stream_words::stream_words(accelerator& of, void* memory, std::shared_ptr<const void> keep)
     : of_(of), keep_(std::move(keep)), slots_(static_cast<slot*>(memory)) {
@@ -53,18 +45,15 @@ stream_lane::~stream_lane() {
 
 /// Within the limit. A device that has failed does nothing any more.
 bool stream_lane::becomes_idle() noexcept {
-  const auto limit = std::chrono::steady_clock::now() + end_limit;
   accelerator::event end = nullptr;
   bool is_reached = false;
   try {
     end = of_.make_event();
     of_.record(end, stream());
-    for (;;) {
+    is_reached = passes_soon([&] {
       release_all();
-      is_reached = of_.is_complete(end);
-      if (is_reached || std::chrono::steady_clock::now() >= limit) break;
-      std::this_thread::sleep_for(end_interval);
-    }
+      return of_.is_complete(end);
+    });
   } catch (const error&) {
     is_reached = true;
   }

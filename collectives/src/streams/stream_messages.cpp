@@ -3,11 +3,10 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <tandem/stream_messages.hpp>
-#include <type_traits>
 #include <utility>
 
-#include "communicator/messages.hpp"
 #include "islands/peer_watch.hpp"
+#include "streams/messages_about_streams.hpp"
 #include "streams/stream_lane.hpp"
 
 namespace tandem {
@@ -43,32 +42,13 @@ enum class tag : std::uint16_t { beginning, posted_view, answer };
 
 template <class Message>
 asio::awaitable<void> post(std::shared_ptr<group> over, int to, Message what, tag which) {
-  static_assert(std::is_trivially_copyable_v<Message>);
-  const const_view bytes(&what, sizeof what);
-  co_await detail::send_message(std::move(over), to, bytes, static_cast<std::uint16_t>(which),
-                                group::flow_class::stream);
-}
-
-/// @param peer  its rank in the job
-error violation(int peer, const char* what) {
-  return error(errc::protocol_violation, {.peer = peer,
-                                          .rail = {},
-                                          .phase = {},
-                                          .detail = what,
-                                          .advice = "use the same version on all ranks"});
+  return detail::post_about_streams(std::move(over), to, what, static_cast<std::uint16_t>(which));
 }
 
 template <class Message>
 asio::awaitable<Message> take(std::shared_ptr<group> over, int from, tag which) {
-  const int peer = over->member(from);
-  Message what;
-  const mutable_view bytes(&what, sizeof what);
-  const std::size_t length = co_await detail::receive_message(
-      std::move(over), from, bytes, static_cast<std::uint16_t>(which), group::flow_class::stream);
-  if (length != sizeof what) {
-    throw violation(peer, "a message about streams of another length");
-  }
-  co_return what;
+  return detail::take_about_streams<Message>(std::move(over), from,
+                                             static_cast<std::uint16_t>(which));
 }
 
 channel* channel_to(const group& over, int peer) {
