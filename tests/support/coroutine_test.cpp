@@ -11,15 +11,11 @@
 #include <tandem/async.hpp>
 
 namespace tandem::test {
-namespace {
 
-/// The factor TANDEM_TEST_TIMEOUT_FACTOR for timeouts on emulated machines.
 int timeout_factor() {
   const char* const text = std::getenv("TANDEM_TEST_TIMEOUT_FACTOR");
   return text != nullptr ? std::max(std::atoi(text), 1) : 1;
 }
-
-}  // namespace
 
 void run_test(awaitable<void> work, drive how, std::chrono::steady_clock::duration limit) {
   bool is_over = false;

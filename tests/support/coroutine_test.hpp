@@ -71,11 +71,14 @@ void expect_aborted(const std::optional<error>& failure);
 /// Yields to the loop `count` times.
 awaitable<void> turns(int count);
 
-/// Waits until `condition` holds; throws after `limit`.
+/// The factor TANDEM_TEST_TIMEOUT_FACTOR for time limits on emulated machines.
+int timeout_factor();
+
+/// Waits until `condition` holds; throws after `limit` times `timeout_factor()`.
 template <class Condition>
 awaitable<void> until(Condition condition, std::string what,
                       std::chrono::steady_clock::duration limit = 10s) {
-  const auto give_up = std::chrono::steady_clock::now() + limit;
+  const auto give_up = std::chrono::steady_clock::now() + limit * timeout_factor();
   while (!condition()) {
     require(std::chrono::steady_clock::now() < give_up, "timed out waiting for: " + what);
     co_await turns(1);

@@ -13,7 +13,8 @@ awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::
                                                          bool tapped, lane_connection_maker make) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto rig = std::make_shared<rails_rig>();
-  for (auto& end : rig->ends) end = make_rig_link(executor, options, lanes);
+  const rails::timeouts bounds{options.rail_timeout, options.peer_timeout};
+  for (auto& end : rig->ends) end = make_rig_link(executor, options, lanes, bounds);
   const auto by = std::make_shared<const lane_maker>(lane_maker{options, std::move(make)});
   const std::shared_ptr<lane_acceptor> acceptor =
       lane_acceptor::open(rig->ends[1], by, asio::ip::address_v4::loopback());
@@ -25,7 +26,10 @@ awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::
     const asio::ip::tcp::endpoint at = open->at();
     return tap ? tap->endpoint() : at;
   });
-  const auto both_up = [rig] { return all_up(*rig->ends[0]) && all_up(*rig->ends[1]); };
+  const auto both_up = [rig] {
+    for (const auto& end : rig->ends) require(!end->is_over(), "a link ended while lanes came up");
+    return all_up(*rig->ends[0]) && all_up(*rig->ends[1]);
+  };
   co_await until(both_up, "lanes come up");
   co_return rig;
 }

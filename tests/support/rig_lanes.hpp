@@ -31,7 +31,7 @@ struct lane_maker {
 
 std::shared_ptr<rails::link> make_rig_link(const asio::any_io_executor& executor,
                                            const settings& options, std::size_t lanes,
-                                           const rails::timeouts& bounds = {});
+                                           const rails::timeouts& bounds);
 
 /// The link connects its lanes to these endpoints.
 /// @param where  throws `connection_refused` where nothing listens any more
