@@ -1,79 +1,12 @@
 // Short messages between islands of one host, which kernels carry out on the callers' streams,
 // through the C interface.
-#include <array>
 #include <atomic>
 #include <chrono>
 
-#include "c/device_bytes.hpp"
-#include "c/device_job.hpp"
-#include "support/expected_log.hpp"
+#include "c/kernel_jobs.hpp"
 
 namespace tandem::test {
 namespace {
-
-/// The ranks are islands of their own, on one host.
-struct kernel_jobs : device_jobs {
-  explicit kernel_jobs(std::vector<int> devices) : device_jobs(std::move(devices)) {
-    separate_islands();
-  }
-  void run(const std::function<void(device_rank&)>& what, const char* max_bytes = "256K") {
-    device_jobs::run(what, {"stream-kernel-bytes", max_bytes, nullptr});
-  }
-  std::size_t launches() const { return gpus.gpus.seen().launches; }
-};
-
-/// Calls of one batch that the rank's stream carries out itself.
-class stream_group {
- public:
-  explicit stream_group(device_rank& me) : me_(me), batch_(tandem_batch_create()) {}
-  ~stream_group() { tandem_batch_destroy(batch_); }
-  stream_group(const stream_group&) = delete;
-  stream_group& operator=(const stream_group&) = delete;
-
-  void send(const tandem_buffer& what, int to) { add(tandem_send, what, to); }
-  void receive(const tandem_buffer& into, int from) { add(tandem_recv, into, from); }
-  /// The stream waits for them then. Returns the first failure.
-  tandem_status launch() {
-    EXPECT_EQ(tandem_batch_launch(batch_, &me_.error), TANDEM_OK) << me_.error.text;
-    tandem_status first = TANDEM_OK;
-    for (tandem_op* const each : ops_) {
-      const tandem_status status = tandem_op_wait_stream(each, me_.stream.get(), &me_.error);
-      if (first == TANDEM_OK) first = status;
-    }
-    return first;
-  }
-  /// Waits for all, and returns the first failure.
-  tandem_status finish() {
-    tandem_status first = TANDEM_OK;
-    for (tandem_op* const each : std::exchange(ops_, {})) {
-      tandem_error why = TANDEM_ERROR_INIT;
-      const tandem_status status = tandem_op_wait(each, 20000, &why);
-      if (status != TANDEM_OK && first == TANDEM_OK) {
-        first = status;
-        me_.error = why;
-      }
-      tandem_op_release(each);
-    }
-    return first;
-  }
-  std::int64_t limit_ms = 0;
-
- private:
-  template <class Call>
-  void add(Call function, const tandem_buffer& view, int peer) {
-    tandem_call call = me_.call(batch_);
-    call.in_stream = 1;
-    call.timeout_ms = limit_ms;
-    tandem_op* op = nullptr;
-    EXPECT_EQ(function(me_.world, view, peer, 0, &call, &op, &me_.error), TANDEM_OK)
-        << me_.error.text;
-    if (op != nullptr) ops_.push_back(op);
-  }
-
-  device_rank& me_;
-  tandem_batch* batch_;
-  std::vector<tandem_op*> ops_;
-};
 
 /// To the next rank and from the one before; returns what arrived.
 int ring_step(device_rank& me, filled_bytes& sent, filled_bytes& received, int value) {

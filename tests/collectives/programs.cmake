@@ -62,7 +62,9 @@ tandem_test(device_collective_tests OPTIMISED
     collectives/device_pipeline_test.cpp
     collectives/device_test.cpp
     collectives/device_window_test.cpp
+    collectives/kernel_collectives_test.cpp
     collectives/kernel_messages_test.cpp
+    collectives/kernel_steps_test.cpp
     collectives/slot_launch_test.cpp
     collectives/stream_messages_test.cpp
     collectives/plan/device_plan_test.cpp

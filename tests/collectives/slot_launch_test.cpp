@@ -68,8 +68,9 @@ TEST(SlotLaunch, MessagesOfAGroupAreOneKernel) {
   detail::slot_end first = end_at(1), second = end_at(2);
   char data[4] = {};
   const detail::slot_request messages[] = {
-      {&second, false, data, 3}, {&first, true, data + 1, 200'000}, {&second, false, data + 2, 5},
-      {&first, false, data, 0},  {&second, true, data + 3, 7},
+      {&second, false, data, {3, 9}},     {&first, true, data + 1, {200'000, 0}},
+      {&second, false, data + 2, {5, 8}}, {&first, false, data, {0, 0}},
+      {&second, true, data + 3, {7, 0}},
   };
   const std::vector<slot_work> planned = plan_launches(messages);
   ASSERT_EQ(planned.size(), 1U);
@@ -86,7 +87,9 @@ TEST(SlotLaunch, MessagesOfAGroupAreOneKernel) {
   const unsigned at = work.direction[2].first_message;
   EXPECT_EQ(work.message[at].data, data);
   EXPECT_EQ(work.message[at + 1].data, data + 2);
-  EXPECT_EQ(work.message[at + 1].bytes, 5U);
+  EXPECT_EQ(work.message[at].head.call, 9U);
+  EXPECT_EQ(work.message[at + 1].head.bytes, 5U);
+  EXPECT_EQ(work.message[at + 1].head.call, 8U);
   EXPECT_EQ(second.received[0], 2U);
   EXPECT_EQ(second.received[1], 0U);
   EXPECT_EQ(second.sent[0], 1U);
@@ -110,8 +113,8 @@ TEST(SlotLaunch, MoreThanAKernelTakes) {
   for (unsigned rank = 0; rank < ranks; ++rank) {
     detail::slot_end& with = ends.emplace_back(end_at(rank + 1));
     for (unsigned i = 0; i < each; ++i) {
-      messages.push_back({&with, false, &data, 100 + i});
-      messages.push_back({&with, true, &data, 200 + i});
+      messages.push_back({&with, false, &data, {100 + i, 0}});
+      messages.push_back({&with, true, &data, {200 + i, 0}});
     }
   }
   const std::vector<slot_work> planned = plan_launches(messages);
@@ -126,7 +129,7 @@ TEST(SlotLaunch, MoreThanAKernelTakes) {
       EXPECT_EQ(receives > 0 && direction.is_send != 0, false);
       (direction.is_send != 0 ? sends : receives) += direction.messages;
       // A direction goes on in the next kernel where the last one has ended.
-      const std::uint64_t first = work.message[direction.first_message].bytes;
+      const std::uint64_t first = work.message[direction.first_message].head.bytes;
       EXPECT_EQ(direction.counts[0], first - (direction.is_send != 0 ? 200 : 100));
     }
   }

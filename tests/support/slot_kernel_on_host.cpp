@@ -73,7 +73,7 @@ void translate(cuda_double& gpus, slot_work& work) {
     translate(gpus, each.report, sizeof *each.report);
     for (unsigned k = 0; k < each.messages; ++k) {
       detail::slot_message& message = work.message[each.first_message + k];
-      translate(gpus, message.data, message.bytes);
+      translate(gpus, message.data, message.head.bytes);
     }
   }
 }

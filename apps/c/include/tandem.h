@@ -244,7 +244,7 @@ typedef struct tandem_call {
   /* Not 0: the stream may carry the operation out itself, so that what is queued on it later waits
      until it is complete. It needs has_stream, and then tandem_op_wait_stream for that stream. With
      the setting stream-kernel-bytes a message and its receive are both such calls, or neither is,
-     and have the same length. */
+     and have the same length, and a collective is such a call on all ranks or on none. */
   int32_t in_stream;
 } tandem_call;
 #define TANDEM_CALL_INIT \
@@ -324,8 +324,8 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
  * The caller does not wait for operations that NCCL or RCCL carries out, except for the first
  * collective of a communicator and the first message between two ranks, which initialise it. For
  * messages that copy engines carry out between other GPUs of a host, it waits until the peer has
- * called: at once for a receive, if no other operation needs this processor; it does not for those
- * that kernels carry out (setting stream-kernel-bytes). Nor does the caller
+ * called: at once for a receive, if no other operation needs this processor; it does not for messages
+ * and collectives that kernels carry out (setting stream-kernel-bytes). Nor does the caller
  * wait for operations that go through pinned memory (setting stream-staging-bytes), while no
  * operation on device memory that channels carry is in progress; such an operation, when it is
  * started, first waits for those. For all others it does, unless the setting stream-waits is 1: a driver that loads a kernel on its first

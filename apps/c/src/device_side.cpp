@@ -1,10 +1,10 @@
 #include "device_side.hpp"
 
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
-#include <optional>
 #include <tandem/detail/stream_word.hpp>
 #include <utility>
 
@@ -61,6 +61,10 @@ struct device_side::stream_point {
     events = std::move(from);
     of.record(event, at);
   }
+  bool are_carried() const noexcept {
+    return std::ranges::all_of(carried, &kernel_messages::end::has_passed);
+  }
+  bool is_known_by_kernels() const noexcept { return !carried.empty() && !events; }
   /// The word that tells it, of a block.
   std::uint32_t& word() const noexcept { return is_filled ? block->filled() : block->emptied(); }
 
@@ -68,8 +72,9 @@ struct device_side::stream_point {
   accelerator::event event = nullptr;
   std::shared_ptr<staged_block> block;  ///< null: the event tells it
   bool is_filled = false;
-  std::optional<kernel_messages::end> carried;  ///< by a kernel, which tells it
-  accelerator::stream on = nullptr;             ///< of a block, or of that kernel
+  /// By kernels, which tell it; with an event both.
+  std::vector<kernel_messages::end> carried;
+  accelerator::stream on = nullptr;  ///< of a block, or of those kernels
 };
 
 device_side::device_side(progress& loop, accelerator& on, bool streams_wait)
@@ -115,15 +120,25 @@ device_side::point device_side::emptied(std::shared_ptr<staged_block> which,
   return made;
 }
 
-device_side::point device_side::carried(kernel_messages::end which, accelerator::stream on) const {
+device_side::point device_side::carried(std::vector<kernel_messages::end> which,
+                                        accelerator::stream on) const {
   const auto made = std::make_shared<stream_point>();
   made->carried = std::move(which);
   made->on = on;
   return made;
 }
 
+device_side::point device_side::behind(std::vector<kernel_messages::end> which,
+                                       accelerator::stream on) const {
+  const auto made = std::make_shared<stream_point>();
+  made->carried = std::move(which);
+  made->record(events_, on_, on);
+  return made;
+}
+
 bool device_side::has_passed(const point& what) const {
-  if (what->carried) return what->carried->has_passed();
+  if (!what->are_carried()) return false;
+  if (what->is_known_by_kernels()) return true;
   if (what->block) {
     return what->is_filled ? detail::has_reached(what->word(), what->block->number())
                            : what->block->is_emptied();
@@ -148,13 +163,13 @@ device_stream device_side::take_stream() {
 }
 
 asio::awaitable<void> device_side::reached(point what) {
-  if (what->carried) {
+  if (!what->carried.empty()) {
     asio::steady_timer later(co_await asio::this_coro::executor);
-    while (!what->carried->has_passed()) {
+    while (!what->are_carried()) {
       later.expires_after(kernel_interval);
       co_await later.async_wait(asio::use_awaitable);
     }
-    co_return;
+    if (what->is_known_by_kernels()) co_return;
   }
   if (what->block) {
     const std::shared_ptr<word_watch> words = words_;

@@ -41,8 +41,10 @@ class device_side {
   /// streams are to wait for it, too
   point filled(std::shared_ptr<staged_block> which);
   point emptied(std::shared_ptr<staged_block> which, accelerator::stream out, bool is_awaited);
-  /// The end of a message that a kernel on that stream carries out. It passes without a call, too.
-  point carried(kernel_messages::end which, accelerator::stream on) const;
+  /// The end of messages that kernels on that stream carry out, which pass without a call, too; or
+  /// of what is on the stream behind them.
+  point carried(std::vector<kernel_messages::end> which, accelerator::stream on) const;
+  point behind(std::vector<kernel_messages::end> which, accelerator::stream on) const;
   staging& blocks() noexcept { return *blocks_; }
   bool has_passed(const point& what) const;
   /// Later work on the stream waits for the point.

@@ -3,23 +3,66 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
+#include <boost/asio/use_awaitable.hpp>
+#include <tandem/channels.hpp>
+#include <tandem/log.hpp>
 #include <utility>
 
 #include "group_of_ranks.hpp"
 #include "job_state.hpp"
 
 namespace tandem::c {
+namespace {
 
-bool kernel_calls::takes(const kernel_messages* by, const library_call& what) const noexcept {
-  const mutable_view& view = what.message;
-  return by != nullptr && what.may_be_in_stream && what.side && view.bytes > 0 &&
-         view.bytes <= max_bytes_ && &what.side->on() == &by->on();
+/// For collectives; longer ones go on part by part.
+constexpr std::size_t max_scratch_bytes = std::size_t{32} << 20;
+
+}  // namespace
+
+bool kernel_calls::takes(const carriers& by, const library_call& what) const noexcept {
+  if (!what.may_be_in_stream || !what.side) return false;
+  const auto has = [&](const auto& with, std::size_t bytes) {
+    return with && &with->on() == &what.side->on() && bytes > 0 && bytes <= max_bytes_;
+  };
+  if (has(by.messages, what.message.bytes)) return true;
+  return has(by.collectives, what.data.bytes) && by.collectives->takes(what.by_kernels);
 }
 
-void kernel_calls::watch(std::shared_ptr<kernel_messages> what) {
+asio::awaitable<std::shared_ptr<kernel_messages>> kernel_calls::make_messages(int peer,
+                                                                              accelerator& on,
+                                                                              std::string& text) {
+  if (max_bytes_ == 0) co_return nullptr;
+  kernel_messages::made made = co_await kernel_messages::make(group_.ranks(), peer, on);
+  if (made.messages) {
+    watch(made.messages);
+    text += fmt::format(", up to {} by kernels", format_bytes(max_bytes_));
+  } else {
+    log(log_level::info, "groups",
+        fmt::format("messages with rank {} not by kernels: {}", peer, made.why_not));
+  }
+  co_return std::move(made.messages);
+}
+
+asio::awaitable<std::shared_ptr<kernel_collectives>> kernel_calls::make_collectives(
+    accelerator& on, std::string& text) {
+  if (max_bytes_ == 0) co_return nullptr;
+  const auto ranks = static_cast<std::size_t>(group_.size());
+  const std::size_t scratch_bytes = std::min(max_bytes_, max_scratch_bytes / ranks) * ranks;
+  kernel_collectives::made made =
+      co_await kernel_collectives::make(group_.ranks(), on, scratch_bytes);
+  if (made.collectives) {
+    for (const auto& each : made.collectives->messages()) watch(each);
+    text += fmt::format(", up to {} by kernels", format_bytes(max_bytes_));
+  } else {
+    log(log_level::info, "groups",
+        fmt::format("collectives of {} not by kernels: {}", group_.ranks_text(), made.why_not));
+  }
+  co_return std::move(made.collectives);
+}
+
+void kernel_calls::watch(const std::shared_ptr<kernel_messages>& what) {
   const std::lock_guard lock(mutex_);
-  watched_.push_back(std::move(what));
+  watched_.push_back(what);
 }
 
 std::optional<error> kernel_calls::find_failure() const {
@@ -27,15 +70,28 @@ std::optional<error> kernel_calls::find_failure() const {
   for (const auto& each : watched_) {
     const auto found = each->find_mismatch();
     if (!found) continue;
-    return error(errc::call_mismatch,
-                 {.rank = group_.job()->rank(),
-                  .peer = group_.ranks().job_rank(each->peer()),
-                  .rail = {},
-                  .phase = "recv",
-                  .detail = fmt::format("the message has {} bytes, its receive {}",
-                                        found->bytes_sent, found->bytes_expected),
-                  .advice = "give both calls the same count and type, in the same order on both "
-                            "ranks"});
+    const int peer = group_.ranks().job_rank(each->peer());
+    const auto side = [](std::uint32_t call, std::size_t bytes) {
+      return fmt::format("{} ({} bytes)", kernel_collectives::describe(call), bytes);
+    };
+    const bool is_message = found->call_sent == 0 && found->call_expected == 0;
+    std::string detail = is_message
+                             ? fmt::format("the message has {} bytes, its receive {}",
+                                           found->bytes_sent, found->bytes_expected)
+                             : fmt::format("rank {} sends for {}, this rank receives for {}", peer,
+                                           side(found->call_sent, found->bytes_sent),
+                                           side(found->call_expected, found->bytes_expected));
+    std::string advice = is_message
+                             ? "give both calls the same count and type, in the same order on both "
+                               "ranks"
+                             : "make the same calls with the same arguments on all ranks, in the "
+                               "same order";
+    return error(errc::call_mismatch, {.rank = group_.job()->rank(),
+                                       .peer = peer,
+                                       .rail = {},
+                                       .phase = is_message ? "recv" : "collective",
+                                       .detail = std::move(detail),
+                                       .advice = std::move(advice)});
   }
   return std::nullopt;
 }
@@ -54,25 +110,32 @@ void kernel_calls::launch(std::vector<started*> all) {
     const auto last = std::find_if(first, all.end(), [&](const started* each) {
       return stream_of(each) != stream_of(*first);
     });
-    device_side& side = *(*first)->call.side;
-    const accelerator::stream on = (*first)->on;
+    const range calls(first, last);
     try {
-      std::vector<kernel_messages::message> messages;
-      for (const started* const each : std::span(first, last)) {
-        if (each->op->beginning()) side.await(on, each->op->beginning());
-        messages.push_back({each->by, each->call.is_send, each->call.message});
-      }
-      auto ends = kernel_messages::launch(messages, on);
-      auto end = ends.begin();
-      for (started* const each : std::span(first, last)) {
-        each->end = side.carried(std::move(*end++), on);
-      }
+      launch_on(*(*first)->call.side, (*first)->on, calls);
     } catch (...) {
-      for (const started* const each : std::span(first, last)) {
-        each->op->finish(std::current_exception());
-      }
+      for (const started* const each : calls) each->op->finish(std::current_exception());
     }
     first = last;
+  }
+}
+
+void kernel_calls::launch_on(device_side& side, accelerator::stream on, range calls) {
+  std::vector<kernel_messages::message> messages;
+  for (const started* const each : calls) {
+    if (each->op->beginning()) side.await(on, each->op->beginning());
+    if (each->by.messages) {
+      messages.push_back({each->by.messages.get(), each->call.is_send, each->call.message});
+    }
+  }
+  auto ends = kernel_messages::launch(messages, on);
+  auto end = ends.begin();
+  for (started* const each : calls) {
+    if (each->by.messages) {
+      each->end = side.carried({std::move(*end++)}, on);
+    } else {
+      each->end = side.behind(each->by.collectives->launch(each->call.by_kernels, on), on);
+    }
   }
 }
 

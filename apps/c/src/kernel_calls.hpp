@@ -4,7 +4,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
 #include <tandem/error.hpp>
+#include <tandem/kernel_collectives.hpp>
 #include <tandem/kernel_messages.hpp>
 #include <vector>
 
@@ -15,10 +18,11 @@ namespace tandem::c {
 
 class group_of_ranks;
 
-/// The messages of a group that kernels carry out (`kernel_messages`): short ones of calls that are
-/// `in_stream`, which have the same length on both ranks. They are on the callers' own streams, but
-/// for the first ones, which begin when the ranks have found out that they can: those are on
-/// streams of their own, so that no message of a batch waits for another.
+/// The operations of a group that kernels carry out: of those that are `in_stream` the short ones
+/// between GPUs that reach each other and are no island, messages (`kernel_messages`, which have
+/// the same length on both ranks) and collectives (`kernel_collectives`). They are on the callers'
+/// own streams, but for the first ones, which begin when the ranks have found out that they can:
+/// those are on streams of their own, so that no message of a batch waits for another.
 class kernel_calls {
  public:
   /// @param max_bytes  the same on all ranks; 0: none
@@ -26,11 +30,19 @@ class kernel_calls {
       : group_(group), max_bytes_(max_bytes) {}
 
   std::size_t max_bytes() const noexcept { return max_bytes_; }
-  /// @param by  of the ranks of the message; null: none
-  bool takes(const kernel_messages* by, const library_call& what) const noexcept;
-  /// From then on `find_failure` looks at it. Any thread.
-  void watch(std::shared_ptr<kernel_messages> what);
-  /// Of a message whose lengths differ. Any thread.
+  /// Among what operations of a lane can use; null: none.
+  struct carriers {
+    std::shared_ptr<kernel_messages> messages;
+    std::shared_ptr<kernel_collectives> collectives;
+  };
+  bool takes(const carriers& by, const library_call& what) const noexcept;
+  /// Null where it is not possible, or not wanted. Adds to the text that says what carries
+  /// operations. On the loop of all ranks at the same time. @par Errors  as of messages
+  asio::awaitable<std::shared_ptr<kernel_messages>> make_messages(int peer, accelerator& on,
+                                                                  std::string& text);
+  asio::awaitable<std::shared_ptr<kernel_collectives>> make_collectives(accelerator& on,
+                                                                        std::string& text);
+  /// Of calls that differ. Any thread.
   std::optional<error> find_failure() const;
   /// Lets all kernels end. Any thread.
   void abort() noexcept;
@@ -39,14 +51,18 @@ class kernel_calls {
   struct started {
     std::shared_ptr<operation_state> op;
     library_call call;
-    kernel_messages* by = nullptr;
+    carriers by = {};
     accelerator::stream on = nullptr;
     device_side::point end = {};  ///< null: not launched; after a failure it has ended
   };
-  /// Those of one stream with one launch.
+  /// The messages of one stream with one launch.
   static void launch(std::vector<started*> all);
 
  private:
+  using range = std::span<started* const>;
+  static void launch_on(device_side& side, accelerator::stream on, range calls);
+  void watch(const std::shared_ptr<kernel_messages>& what);
+
   group_of_ranks& group_;
   const std::size_t max_bytes_;
   mutable std::mutex mutex_;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <tandem/accelerator.hpp>
 #include <tandem/collectives.hpp>
+#include <tandem/kernel_collectives.hpp>
 #include <tandem/library_queue.hpp>
 
 #include "operation.hpp"
@@ -40,6 +41,7 @@ struct library_call {
   std::function<bool(const library_queue&)> is_possible = {};
   std::function<void(library_queue&)> make = {};
   data_call data = {};
+  kernel_collectives::call by_kernels = {};  ///< of a collective; a barrier: not by kernels
   /// The caller's own stream, if that may carry it out.
   bool may_be_in_stream = false;
   accelerator::stream stream = nullptr;

@@ -46,7 +46,7 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   group_.loop().count_operations(+1);
   std::unique_lock lock(mutex_);
   lane& on = lanes_[{call.peer, call.is_send}];
-  const bool may_need_loop = !is_by_library(on, call) && !kernels_.takes(on.kernels.get(), call);
+  const bool may_need_loop = !is_by_library(on, call) && !kernels_.takes(on.kernels, call);
   if (op->kind != memory_kind::host && may_need_loop) {
     const bool will_be_staged = is_staged(on, call);
     lock.unlock();
@@ -79,7 +79,7 @@ bool library_calls::is_in_stream(const library_call& what) const {
   const std::lock_guard lock(mutex_);
   const auto found = lanes_.find({what.peer, what.is_send});
   if (found == lanes_.end()) return !has_lane(what) && staged_.takes(what);
-  return is_staged(found->second, what) || kernels_.takes(found->second.kernels.get(), what);
+  return is_staged(found->second, what) || kernels_.takes(found->second.kernels, what);
 }
 
 void library_calls::stage_all(std::span<staged_on_group> calls) {
@@ -114,15 +114,14 @@ void library_calls::launch_all(std::span<kernel_on_group> calls) {
 void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library_call call,
                           operation_body body, call_batch* together) {
   if (failed_) return op->finish(std::make_exception_ptr(*failed_));
-  if (kernels_.takes(on.kernels.get(), call)) {
+  if (kernels_.takes(on.kernels, call)) {
     call.data = {};  // as below
     accelerator::stream where = call.stream;
     if (!call.is_in_stream) {
       if (on.own.get() == nullptr) on.own = device_stream(call.side->on());
       where = on.own.get();
     }
-    kernel_on_group made{shared_from_this(),
-                         {std::move(op), std::move(call), on.kernels.get(), where}};
+    kernel_on_group made{shared_from_this(), {std::move(op), std::move(call), on.kernels, where}};
     if (together == nullptr) return launch_all({&made, 1});
     together->kernels_.push_back(std::move(made));
     return;

@@ -40,7 +40,7 @@ enum class stream_order : std::uint8_t {
 /// other ways. The same on all ranks.
 struct stream_limits {
   std::size_t staged_bytes = 0;  ///< by way of pinned memory
-  std::size_t kernel_bytes = 0;  ///< messages, by kernels
+  std::size_t kernel_bytes = 0;  ///< by kernels
 };
 
 /// The operations of a group on device memory that are carried out in the order of streams: by NCCL
@@ -83,9 +83,9 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
     enum class phase : std::uint8_t { unknown, starting, ready };
     phase at = phase::unknown;
     std::unique_ptr<library_queue> queue;
-    std::shared_ptr<message_lane> messages;    ///< both null when ready: channels
-    std::shared_ptr<kernel_messages> kernels;  ///< the short ones of these
-    device_stream own;                         ///< of the first of them
+    std::shared_ptr<message_lane> messages;  ///< both null when ready: channels
+    kernel_calls::carriers kernels;          ///< of short ones
+    device_stream own;                       ///< of the first of them
     std::vector<std::function<void()>> waiting;
     std::string text;
   };
@@ -137,7 +137,8 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   static void launch_all(std::span<kernel_on_group> calls);
 
   bool has_lane(const library_call& what) const noexcept {
-    return what.make && (may_use_library_ || what.peer != library_call::all_ranks);
+    const bool may_have_queue = may_use_library_ || kernels_.max_bytes() > 0;
+    return what.make && (may_have_queue || what.peer != library_call::all_ranks);
   }
 
   group_of_ranks& group_;

@@ -22,6 +22,7 @@ namespace tandem::c {
 namespace {
 
 constexpr std::uint16_t introduction_tag = own_tag;
+constexpr const char* not_allowed = "the ranks may not use their vendor's library";
 
 }  // namespace
 
@@ -59,7 +60,12 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
   const island_member mine(device.kind(), device.device(), group_.job()->island());
   library_queue::failure_handler lost = when_lost();
   if (like.peer == library_call::all_ranks) {
-    library_queue::made made = co_await library_queue::make(group_.ranks(), mine, std::move(lost));
+    library_queue::made made;
+    made.text = not_allowed;
+    if (may_use_library_) {
+      made = co_await library_queue::make(group_.ranks(), mine, std::move(lost));
+    }
+    std::shared_ptr<kernel_collectives> short_ones;
     if (made.has_levels) {
       made.text += ", channels between them";
       std::unique_ptr<communicator> islands =
@@ -67,14 +73,16 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
       group_.set_islands(std::move(islands));
     } else if (!made.queue) {
       made.text = "channels: " + made.text;
+      short_ones = co_await kernels_.make_collectives(like.side->on(), made.text);
     }
     const std::lock_guard lock(mutex_);
     lane& all = set_lane(like, false, std::move(made.text));
     all.queue = std::move(made.queue);
+    all.kernels.collectives = std::move(short_ones);
     log_lane(like, all);
   } else {
     library_queue::made_pair made;
-    made.text = "the ranks may not use their vendor's library";
+    made.text = not_allowed;
     if (may_use_library_) {
       made = co_await library_queue::make_pair(group_.ranks(), like.peer, mine, introduction_tag,
                                                std::move(lost));
@@ -113,16 +121,9 @@ asio::awaitable<void> library_calls::make_message_lanes(const library_call& like
         fmt::format("messages with rank {} not in the order of streams: {}", like.peer,
                     made.why_not));
   }
-  kernel_messages::made short_ones;
-  if (made.messages && kernels_.max_bytes() > 0) {
-    short_ones = co_await kernel_messages::make(group_.ranks(), like.peer, like.side->on());
-    if (short_ones.messages) {
-      kernels_.watch(short_ones.messages);
-      text += fmt::format(", up to {} by kernels", format_bytes(kernels_.max_bytes()));
-    } else {
-      log(log_level::info, "groups",
-          fmt::format("messages with rank {} not by kernels: {}", like.peer, short_ones.why_not));
-    }
+  std::shared_ptr<kernel_messages> short_ones;
+  if (made.messages) {
+    short_ones = co_await kernels_.make_messages(like.peer, like.side->on(), text);
   }
   const std::shared_ptr<stream_messages> by = std::move(made.messages);
   message_lane::queued_handler queued = [weak = weak_from_this()](const message_lane::entry& which,
@@ -140,7 +141,7 @@ asio::awaitable<void> library_calls::make_message_lanes(const library_call& like
   for (const bool is_send : {true, false}) {
     lane& each = set_lane(like, is_send, text);
     if (by) each.messages = std::make_shared<message_lane>(group_, by, is_send, queued, failed);
-    each.kernels = short_ones.messages;
+    each.kernels.messages = short_ones;
     if (!is_send) log_lane(like, each);
   }
 }

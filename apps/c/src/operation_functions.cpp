@@ -2,14 +2,13 @@
 #include <tandem.h>
 
 #include <cstddef>
-#include <initializer_list>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <tandem/collectives.hpp>
 #include <utility>
 #include <vector>
 
+#include "arguments.hpp"
 #include "group_of_ranks.hpp"
 #include "operation.hpp"
 #include "status.hpp"
@@ -18,41 +17,6 @@ namespace tandem::c {
 namespace {
 
 using ordering = operation_state::ordering;
-
-mutable_view view_of(const tandem_buffer& from) {
-  // A view of no bytes may have any address.
-  static std::byte nothing;
-  void* const data = from.data == nullptr && from.bytes == 0 ? &nothing : from.data;
-  return {data, from.bytes, kind_of(from.kind), from.device};
-}
-
-data_type type_of(const tandem_reduction& how) {
-  if (how.type < 0 || how.type > std::numeric_limits<std::uint8_t>::max()) {
-    throw error(errc::bad_input, fmt::format("{} is no element type", how.type), "see tandem_type");
-  }
-  return static_cast<data_type>(how.type);
-}
-
-reduction reduction_of(const tandem_reduction& how) {
-  if (how.op < 0 || how.op > std::numeric_limits<std::uint8_t>::max()) {
-    throw error(errc::bad_input, fmt::format("{} is no reduction", how.op), "see tandem_reduce_op");
-  }
-  return {static_cast<reduce_op>(how.op), how.factor};
-}
-
-std::vector<std::size_t> lengths_of(const std::size_t* given, int ranks) {
-  if (given == nullptr) return {};
-  return {given, given + ranks};
-}
-
-using buffers = std::initializer_list<tandem_buffer>;
-/// The first buffer that is in the memory of a device; null: none is.
-const tandem_buffer* find_on_device(buffers used) {
-  for (const tandem_buffer& each : used) {
-    if (each.kind != TANDEM_HOST) return &each;
-  }
-  return nullptr;
-}
 
 /// What an operation does: a body for the loop, and the same as a call of a vendor's library.
 struct work {
@@ -67,6 +31,11 @@ mutable_view at_root(const std::shared_ptr<group_of_ranks>& among, int root,
   return among->rank() == root ? view_of(given) : mutable_view();
 }
 
+/// Kernels carry those whose blocks have one length.
+collective of_equal(collective what, const std::vector<std::size_t>& lengths) {
+  return lengths.empty() ? what : collective::barrier;
+}
+
 /// Of the blocks of all ranks. @param own  a block
 std::size_t bytes_of_all(std::span<const std::size_t> lengths, const_view own,
                          const group_of_ranks& among) {
@@ -78,6 +47,8 @@ std::size_t bytes_of_all(std::span<const std::size_t> lengths, const_view own,
 work data_work(mutable_view from, mutable_view into, std::size_t bytes, data_call::function body,
                library_call by_library, int type = -1) {
   by_library.data = {from, into, false, bytes, body};
+  by_library.by_kernels.from = from;
+  by_library.by_kernels.into = into;
   operation_body by_channels = [from, into, body = std::move(body)](operation_state& self) {
     return body(self, from, into);
   };
@@ -94,18 +65,6 @@ void start_now(const std::shared_ptr<group_of_ranks>& among, std::shared_ptr<ope
     if (op->use() != nullptr) among->loop().let_streams_go_on(*op->use());
     among->submit(std::move(op), std::move(what.by_channels));
   }
-}
-
-bool is_in_stream(const tandem_call* call) {
-  const bool has_member =
-      call->struct_bytes >= offsetof(tandem_call, in_stream) + sizeof call->in_stream;
-  return has_member && call->in_stream != 0;
-}
-
-tandem_batch* batch_of(const tandem_call* call) {
-  const bool has_member =
-      call != nullptr && call->struct_bytes >= offsetof(tandem_call, batch) + sizeof call->batch;
-  return has_member ? call->batch : nullptr;
 }
 
 /// Starts an operation that `describe` describes, given the group, as `work`.
@@ -178,12 +137,6 @@ std::function<bool(const tandem::library_queue&)> has(data_type type, reduction 
   return [type, op = how.op](const tandem::library_queue& queue) { return queue.has(type, op); };
 }
 
-int checked_tag(const char* name, std::int32_t tag) {
-  if (tag >= 0 && tag <= TANDEM_MAX_TAG) return tag;
-  throw error(errc::bad_input, fmt::format("{}: tag {}", name, tag),
-              fmt::format("tags are 0 to {}", TANDEM_MAX_TAG));
-}
-
 /// A message. The library has no tags, and no messages of a rank to itself: channels carry those.
 work message_work(const group_of_ranks& among, int peer, int tag, bool is_send, mutable_view view,
                   data_call::function body, std::function<void(tandem::library_queue&)> make) {
@@ -228,7 +181,8 @@ tandem_status tandem_broadcast(tandem_comm* comm, tandem_buffer data, int32_t ro
         };
         return data_work(is_root ? view : mutable_view(), is_root ? mutable_view() : view,
                          view.bytes, body,
-                         {.make = [view, root](library_queue& by) { by.broadcast(view, root); }});
+                         {.make = [view, root](library_queue& by) { by.broadcast(view, root); },
+                          .by_kernels = {.what = collective::broadcast, .root = root}});
       });
 }
 
@@ -246,7 +200,8 @@ tandem_status tandem_all_reduce(tandem_comm* comm, tandem_buffer data, tandem_bu
         };
         return data_work(from, into, from.bytes, body,
                          {.is_possible = has(type, by),
-                          .make = [=](library_queue& q) { q.all_reduce(from, into, type, by); }},
+                          .make = [=](library_queue& q) { q.all_reduce(from, into, type, by); },
+                          .by_kernels = {.what = collective::all_reduce, .type = type, .how = by}},
                          how.type);
       });
 }
@@ -263,10 +218,12 @@ tandem_status tandem_reduce(tandem_comm* comm, tandem_buffer data, tandem_buffer
         const auto body = [=](operation_state& self, mutable_view in, mutable_view out) {
           return tandem::reduce(self.ranks(), in, out, type, by, root);
         };
-        return data_work(from, into, from.bytes, body,
-                         {.is_possible = has(type, by),
-                          .make = [=](library_queue& q) { q.reduce(from, into, type, by, root); }},
-                         how.type);
+        return data_work(
+            from, into, from.bytes, body,
+            {.is_possible = has(type, by),
+             .make = [=](library_queue& q) { q.reduce(from, into, type, by, root); },
+             .by_kernels = {.what = collective::reduce, .type = type, .how = by, .root = root}},
+            how.type);
       });
 }
 
@@ -283,7 +240,8 @@ tandem_status tandem_all_gather(tandem_comm* comm, tandem_buffer mine, tandem_bu
           return tandem::all_gather_v(self.ranks(), in, out, lengths);
         };
         return data_work(from, into, into.bytes, body,
-                         {.make = [=](library_queue& q) { q.all_gather(from, into, lengths); }});
+                         {.make = [=](library_queue& q) { q.all_gather(from, into, lengths); },
+                          .by_kernels = {.what = of_equal(collective::all_gather, lengths)}});
       });
 }
 
@@ -304,7 +262,10 @@ tandem_status tandem_reduce_scatter(tandem_comm* comm, tandem_buffer all, tandem
         return data_work(
             from, into, from.bytes, body,
             {.is_possible = has(type, by),
-             .make = [=](library_queue& q) { q.reduce_scatter(from, into, lengths, type, by); }},
+             .make = [=](library_queue& q) { q.reduce_scatter(from, into, lengths, type, by); },
+             .by_kernels = {.what = of_equal(collective::reduce_scatter, lengths),
+                            .type = type,
+                            .how = by}},
             how.type);
       });
 }

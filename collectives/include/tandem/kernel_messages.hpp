@@ -3,6 +3,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,7 +25,8 @@ namespace tandem {
 /// longer than the slots takes both kernels at a time: a send of more than 4 MiB completes when the
 /// peer has launched its receive.
 ///
-/// The k-th send of a rank matches the k-th receive of the other; both have the same length.
+/// The k-th send of a rank matches the k-th receive of the other; both have the same length, of
+/// less than 4 GiB.
 ///
 /// @par Cost  Some 5 MiB of device memory on both; as many thread blocks of 512 threads as a
 /// message
@@ -42,9 +44,11 @@ class kernel_messages {
   };
   /// Called by both ranks. GPUs of NVIDIA only: HIP documents no coherence of device memory between
   /// kernels of two GPUs while they run.
+  /// @param which  tells apart what two ranks make at the same time: 0 to 7
   /// @par Cost  Some short messages, and on first use the compilation of a kernel.
   /// @par Errors  as of messages.
-  static asio::awaitable<made> make(communicator& over, int peer, accelerator& of);
+  static asio::awaitable<made> make(communicator& over, int peer, accelerator& of,
+                                    std::uint16_t which = 0);
   /// Waits until its kernels are through, for up to a second; memory that they still use then is
   /// never freed.
   ~kernel_messages();
@@ -56,6 +60,7 @@ class kernel_messages {
     kernel_messages* between = nullptr;
     bool is_send = false;
     mutable_view data = {};  ///< in memory of the device; a send only reads it
+    std::uint32_t call = 0;  ///< what it belongs to; of a message and its receive the same
   };
   /// A point behind a message. May outlive its `kernel_messages`.
   class end {
@@ -73,9 +78,10 @@ class kernel_messages {
   /// @par Errors thrown: `device_failed`; nothing more can be launched then.
   static std::vector<end> launch(std::span<const message> what, accelerator::stream on);
 
-  /// The two lengths where a message and its receive differ, which ends both. Any thread.
+  /// Where a message and its receive differ, which ends both. Any thread.
   struct mismatch {
     std::size_t bytes_sent = 0, bytes_expected = 0;
+    std::uint32_t call_sent = 0, call_expected = 0;
   };
   std::optional<mismatch> find_mismatch() const noexcept;
   int peer() const noexcept { return peer_; }

@@ -5,24 +5,26 @@
 
 namespace tandem::detail {
 
+void device_work::copy(void* to, const void* from, std::size_t bytes) {
+  ++queued_;
+  on().copy(to, from, bytes, stream_);
+}
+
+void device_work::combine(data_type type, kernel_work work, void* into, const void* a,
+                          const void* b, std::size_t count) {
+  ++queued_;
+  kernels_->combine(type, work, into, a, b, count, stream_);
+}
+
+void device_work::scale(data_type type, kernel_work work, void* into, const void* from,
+                        std::size_t count, double by) {
+  ++queued_;
+  kernels_->scale(type, work, into, from, count, by, stream_);
+}
+
 device_queue::device_queue(const asio::any_io_executor& executor, accelerator& on)
-    : kernels_(device_kernels::of(on)), stream_(on), watch_(executor, on) {}
-
-void device_queue::copy(void* to, const void* from, std::size_t bytes) {
-  ++queued_;
-  on().copy(to, from, bytes, stream_.get());
-}
-
-void device_queue::combine(data_type type, kernel_work work, void* into, const void* a,
-                           const void* b, std::size_t count) {
-  ++queued_;
-  kernels_->combine(type, work, into, a, b, count, stream_.get());
-}
-
-void device_queue::scale(data_type type, kernel_work work, void* into, const void* from,
-                         std::size_t count, double by) {
-  ++queued_;
-  kernels_->scale(type, work, into, from, count, by, stream_.get());
+    : device_work(device_kernels::of(on), nullptr), own_(on), watch_(executor, on) {
+  stream_ = own_.get();
 }
 
 asio::awaitable<void> device_queue::synchronize() {
@@ -35,7 +37,7 @@ asio::awaitable<void> device_queue::synchronize() {
   };
   const std::uint64_t upto = queued_;
   until_done guard{*this};
-  co_await watch_.reached(stream_.get());
+  co_await watch_.reached(stream_);
   guard.over = true;
   done_ = std::max(done_, upto);
 }
@@ -43,13 +45,13 @@ asio::awaitable<void> device_queue::synchronize() {
 void device_queue::finish() noexcept {
   if (!pending()) return;
   try {
-    on().finish(stream_.get());
+    on().finish(stream_);
   } catch (const error&) {  // a failed device accesses nothing any more
   }
   done_ = queued_;
 }
 
-void copy_block(device_queue* queue, mutable_view to, const_view from) {
+void copy_block(device_work* queue, mutable_view to, const_view from) {
   if (from.bytes == 0 || from.data == to.data) return;
   if (queue != nullptr) {
     queue->copy(to.data, from.data, from.bytes);

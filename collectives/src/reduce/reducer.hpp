@@ -7,7 +7,7 @@
 
 namespace tandem::detail {
 
-class device_queue;
+class device_work;
 
 /// Whether a premultiplied_sum of the type may have this factor. @pre the type is defined.
 bool is_factor(data_type type, double factor) noexcept;
@@ -24,7 +24,7 @@ class reducer {
  public:
   /// @pre is_defined(type, what.op), and of a premultiplied_sum is_factor(type, what.factor).
   reducer(data_type type, reduction what, int ranks, const kernel_table& with = kernels()) noexcept;
-  reducer(data_type type, reduction what, int ranks, device_queue* queue) noexcept
+  reducer(data_type type, reduction what, int ranks, device_work* queue) noexcept
       : reducer(type, what, ranks) {
     queue_ = queue;
   }
@@ -73,7 +73,7 @@ class reducer {
   std::size_t element_bytes_;
   data_type type_;
   kernel_work work_;
-  device_queue* queue_ = nullptr;  // null: host memory
+  device_work* queue_ = nullptr;  // null: host memory
 };
 
 }  // namespace tandem::detail

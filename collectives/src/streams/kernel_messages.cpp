@@ -25,12 +25,13 @@ constexpr std::chrono::seconds open_limit{2};
 constexpr std::chrono::microseconds open_interval{100};
 
 /// Behind the tags of stream_messages, in the same flow.
-constexpr std::uint16_t own_tag = 8;
+constexpr std::uint16_t first_tag = 8;
 
 template <class Message>
-asio::awaitable<Message> exchange_with(std::shared_ptr<group> over, int peer, Message mine) {
-  co_await detail::post_about_streams(over, peer, mine, own_tag);
-  co_return co_await detail::take_about_streams<Message>(over, peer, own_tag);
+asio::awaitable<Message> exchange_with(std::shared_ptr<group> over, int peer, Message mine,
+                                       std::uint16_t tag) {
+  co_await detail::post_about_streams(over, peer, mine, tag);
+  co_return co_await detail::take_about_streams<Message>(over, peer, tag);
 }
 
 /// Waits until `find` finds something.
@@ -104,8 +105,9 @@ bool kernel_messages::end::has_passed() const noexcept {
 }
 
 asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over, int peer,
-                                                             accelerator& of) {
+                                                             accelerator& of, std::uint16_t which) {
   const std::shared_ptr<group> in = over.internals();
+  const auto tag = static_cast<std::uint16_t>(first_tag + which);
   made outcome;
   std::shared_ptr<memory> mine;
   if (of.kind() != memory_kind::cuda) {
@@ -119,7 +121,7 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
   }
   const auto agree = [&]() -> asio::awaitable<void> {
     const std::uint8_t can = outcome.why_not.empty() ? 1 : 0;
-    const std::uint8_t they_can = co_await exchange_with(in, peer, can);
+    const std::uint8_t they_can = co_await exchange_with(in, peer, can, tag);
     if (can != 0 && they_can == 0) outcome.why_not = "the other rank cannot";
   };
   co_await agree();
@@ -128,7 +130,7 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
   const const_view slots = mine->slots.view();
   const memory_location here =
       co_await poll_for(over.get_executor(), [&] { return to.locate_memory(slots); });
-  const memory_location there = co_await exchange_with(in, peer, here);
+  const memory_location there = co_await exchange_with(in, peer, here, tag);
   if (here == memory_location{} || there == memory_location{}) {
     outcome.why_not = "one GPU cannot reach the memory of the other";
     co_return outcome;
@@ -168,8 +170,10 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
   requests.reserve(what.size());
   ends.reserve(what.size());
   for (const message& each : what) {
-    requests.push_back({&each.between->memory_->end, each.is_send,
-                        static_cast<char*>(each.data.data), each.data.bytes});
+    requests.push_back({&each.between->memory_->end,
+                        each.is_send,
+                        static_cast<char*>(each.data.data),
+                        {static_cast<std::uint32_t>(each.data.bytes), each.call}});
   }
   const memory& first = *what.front().between->memory_;
   const accelerator::kernel kernel = first.kernels->carry_messages();
@@ -190,7 +194,8 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
 std::optional<kernel_messages::mismatch> kernel_messages::find_mismatch() const noexcept {
   slot_report& report = *memory_->report->words;
   if (detail::load(report.differs) == 0) return std::nullopt;
-  return mismatch{report.bytes_sent, report.bytes_expected};
+  const detail::slot_head &sent = report.sent_head, &expected = report.expected_head;
+  return mismatch{sent.bytes, expected.bytes, sent.call, expected.call};
 }
 
 void kernel_messages::abort() noexcept {

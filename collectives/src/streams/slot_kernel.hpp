@@ -73,15 +73,15 @@ class slot_copier {
     }
     for (unsigned i = 0; i < direction_.messages; ++i) {
       const slot_message& message = work_.message[direction_.first_message + i];
-      const block_part part = part_of(message.bytes, block_);
+      const block_part part = part_of(message.head.bytes, block_);
       for (std::uint64_t at = 0; at < part.bytes; at += slot_bytes, ++count_) {
         const std::uint64_t left = part.bytes - at;
         char* const data = message.data + part.first + at;
         const std::uint64_t bytes = left < slot_bytes ? left : slot_bytes;
         if (is_send) {
-          send(data, bytes, message.bytes, is_over);
+          send(data, bytes, message.head, is_over);
         } else {
-          receive(data, bytes, message.bytes, is_over);
+          receive(data, bytes, message.head, is_over);
         }
       }
     }
@@ -96,13 +96,13 @@ class slot_copier {
   bool has_pieces() const {
     for (unsigned i = 0; i < direction_.messages; ++i) {
       const slot_message& message = work_.message[direction_.first_message + i];
-      if (part_of(message.bytes, block_).bytes != 0) return true;
+      if (part_of(message.head.bytes, block_).bytes != 0) return true;
     }
     return false;
   }
   unsigned slot() const { return count_ % slots_per_block; }
 
-  void send(const char* data, std::uint64_t bytes, std::uint64_t of, bool& is_over) {
+  void send(const char* data, std::uint64_t bytes, const slot_head& of, bool& is_over) {
     slot_memory& there = *direction_.other;
     if (threadIdx.x == 0 && !is_over) {
       const std::uint32_t needed = count_ + 1 - slots_per_block;
@@ -114,14 +114,12 @@ class slot_copier {
     meet();
     const bool moves = !is_over;
     if (moves) copy_piece(there.slots[block_][slot()], data, bytes);
-    if (moves && threadIdx.x == 0) {
-      there.message_bytes[block_][slot()] = static_cast<std::uint32_t>(of);
-    }
+    if (moves && threadIdx.x == 0) there.head[block_][slot()] = of;
     meet();
     if (moves && threadIdx.x == 0) store_word(&there.filled[block_].value, count_ + 1);
   }
 
-  void receive(char* data, std::uint64_t bytes, std::uint64_t of, bool& is_over) {
+  void receive(char* data, std::uint64_t bytes, const slot_head& of, bool& is_over) {
     slot_memory& here = *direction_.own;
     if (threadIdx.x == 0 && !is_over) {
       std::uint32_t found = 0;
@@ -135,12 +133,13 @@ class slot_copier {
     if (moves && threadIdx.x == 0) store_word(&here.emptied[block_].value, count_ + 1);
   }
 
-  bool is_expected(std::uint64_t bytes) const {
-    const std::uint32_t sent = load_word(&direction_.own->message_bytes[block_][slot()]);
-    if (sent == bytes) return true;
+  bool is_expected(const slot_head& expected) const {
+    const slot_head& head = direction_.own->head[block_][slot()];
+    const slot_head sent{load_unit(&head.bytes), load_unit(&head.call)};
+    if (sent.bytes == expected.bytes && sent.call == expected.call) return true;
     slot_report& report = *direction_.report;
-    report.bytes_sent = sent;
-    report.bytes_expected = static_cast<std::uint32_t>(bytes);
+    report.sent_head = sent;
+    report.expected_head = expected;
     store_word(&report.differs, 1);
     return false;
   }

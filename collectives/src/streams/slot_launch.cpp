@@ -17,12 +17,12 @@ class next_launch {
     slot_end& between = *what.between;
     if (!goes_on(what)) begin(what);
     slot_direction& direction = last();
-    work_.message[direction.first_message + direction.messages++] = {what.data, what.bytes};
-    const unsigned blocks = blocks_for(what.bytes);
+    work_.message[direction.first_message + direction.messages++] = {what.data, what.head};
+    const unsigned blocks = blocks_for(what.head.bytes);
     work_.blocks = std::max(work_.blocks, blocks);
     slot_counts& counts = between.counts(what.is_send);
     for (unsigned block = 0; block < blocks; ++block) {
-      counts[block] += part_of(what.bytes, block).pieces();
+      counts[block] += part_of(what.head.bytes, block).pieces();
     }
   }
   void flush() {
@@ -64,7 +64,7 @@ void launch_messages(std::span<const slot_request> messages,
   std::vector<const slot_request*> sorted;
   sorted.reserve(messages.size());
   for (const slot_request& each : messages) {
-    if (each.bytes > 0) sorted.push_back(&each);
+    if (each.head.bytes > 0) sorted.push_back(&each);
   }
   std::ranges::stable_sort(
       sorted, {}, [](const slot_request* of) { return std::pair(!of->is_send, of->between->own); });

@@ -28,7 +28,7 @@ struct slot_request {
   slot_end* between = nullptr;
   bool is_send = false;
   char* data = nullptr;
-  std::uint64_t bytes = 0;
+  slot_head head = {};
 };
 
 /// Launches the kernels that carry these messages, one after the other: all messages as one if they

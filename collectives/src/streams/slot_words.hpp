@@ -48,12 +48,18 @@ struct alignas(64) slot_counter {
   std::uint32_t value = 0;
 };
 
+/// Of a message, with each of its pieces.
+struct slot_head {
+  std::uint32_t bytes;
+  std::uint32_t call;  ///< what it belongs to, as its callers count
+};
+
 /// In the memory of a rank's device, for the messages with one other. A rank's kernels access the
 /// other's memory only to send: what was received may be freed, whatever the sender does.
 struct slot_memory {
   // Written by the other rank's kernels, for each block.
   slot_counter filled[slot_blocks];
-  std::uint32_t message_bytes[slot_blocks][slots_per_block];
+  slot_head head[slot_blocks][slots_per_block];
   // By this rank's, and read by the other's.
   slot_counter emptied[slot_blocks];
   // By this rank's alone.
@@ -68,8 +74,8 @@ struct slot_report {
   // By its kernels.
   std::uint32_t sent[slot_blocks] = {};
   std::uint32_t received[slot_blocks] = {};
-  std::uint32_t differs = 0;  ///< not 0: the lengths of a message and of its receive differ
-  std::uint32_t bytes_sent = 0, bytes_expected = 0;
+  std::uint32_t differs = 0;  ///< not 0: a message and its receive differ
+  slot_head sent_head = {}, expected_head = {};
   // By the processor.
   std::uint32_t is_aborted = 0;  ///< not 0: kernels wait for nothing, and move nothing
 };
@@ -86,7 +92,7 @@ struct slot_direction {
 
 struct slot_message {
   char* data;
-  std::uint64_t bytes;
+  slot_head head;
 };
 
 /// The argument of a kernel: `blocks` thread blocks carry each direction. At most 4 KiB, of which

@@ -1,0 +1,203 @@
+// Short collectives between islands of one host, which kernels carry out on the callers' streams,
+// through the C interface.
+#include <atomic>
+#include <numeric>
+#include <string>
+
+#include "c/kernel_jobs.hpp"
+
+namespace tandem::test {
+namespace {
+
+constexpr tandem_reduction sum{TANDEM_UINT8, TANDEM_SUM, 1},
+    maximum{TANDEM_UINT8, TANDEM_MAXIMUM, 1};
+
+/// One call, which the stream waits for.
+void run_call(device_rank& me, const stream_group::start_function& call) {
+  stream_group one(me);
+  one.add(call);
+  EXPECT_EQ(one.launch(), TANDEM_OK) << me.error.text;
+  EXPECT_EQ(one.finish(), TANDEM_OK) << me.error.text;
+}
+
+/// What the sum of all ranks' values is; each is `value` more than its rank.
+int sum_of_all(device_rank& me, filled_bytes& data, filled_bytes& result, int value) {
+  data.fill(me.rank + value);
+  stream_group one(me);
+  one.all_reduce(data.buffer(), result.buffer(), sum);
+  EXPECT_EQ(one.launch(), TANDEM_OK) << me.error.text;
+  const int got = result.value();
+  EXPECT_EQ(one.finish(), TANDEM_OK) << me.error.text;
+  return got;
+}
+
+TEST(KernelCollectiveCalls, Sums) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{250'000}}) {
+    SCOPED_TRACE(bytes);
+    kernel_jobs jobs({0, 1, 2});
+    jobs.run([bytes](device_rank& me) {
+      filled_bytes data(me, bytes), result(me, bytes);
+      for (int i = 0; i < 6; ++i) EXPECT_EQ(sum_of_all(me, data, result, i), 3 + 3 * i);
+    });
+    EXPECT_GE(jobs.launches(), 3 * 6 * 3U);  // messages, and two that combine
+    EXPECT_EQ(jobs.library.calls("ncclAllReduce"), 0);
+  }
+}
+
+TEST(KernelCollectiveCalls, OfEveryKind) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    filled_bytes one(me, 3000), other(me, 3000), both(me, 6000);
+    for (int i = 0; i < 3; ++i) {
+      one.fill(me.rank + 10);
+      run_call(me, [&](const device_rank& of, auto... rest) {
+        return tandem_broadcast(of.world, one.buffer(), 1, rest...);
+      });
+      EXPECT_EQ(one.value(), 11);
+      one.fill(me.rank + 10);
+      run_call(me, [&](const device_rank& of, auto... rest) {
+        return tandem_reduce(of.world, one.buffer(), other.buffer(), maximum, 0, rest...);
+      });
+      if (me.rank == 0) {
+        EXPECT_EQ(other.value(), 11);
+      }
+      run_call(me, [&](const device_rank& of, auto... rest) {
+        return tandem_all_gather(of.world, one.buffer(), both.buffer(), nullptr, rest...);
+      });
+      EXPECT_EQ(both.value(3000), 10);
+      both.fill(me.rank + 1);
+      run_call(me, [&](const device_rank& of, auto... rest) {
+        return tandem_reduce_scatter(of.world, both.buffer(), other.buffer(), nullptr, sum,
+                                     rest...);
+      });
+      EXPECT_EQ(other.value(), 3);
+    }
+  });
+  EXPECT_GE(jobs.launches(), 2 * 3 * 4U);
+}
+
+/// Blocks of lengths of their own, more bytes than the limit, and calls that no stream may carry
+/// out go another way, in between.
+TEST(KernelCollectiveCalls, AmongOthers) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    filled_bytes data(me, 3000), result(me, 3000), joined(me, 6000), long_data(me, 300'000),
+        long_result(me, 300'000);
+    const std::size_t lengths[] = {3000, 3000};
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(sum_of_all(me, data, result, i), 1 + 2 * i);
+      EXPECT_EQ(sum_of_all(me, long_data, long_result, i), 1 + 2 * i);
+      run_call(me, [&](const device_rank& of, auto... rest) {
+        return tandem_all_gather(of.world, data.buffer(), joined.buffer(), lengths, rest...);
+      });
+      EXPECT_EQ(joined.value(3000), i);
+      const tandem_call plain = me.call();
+      tandem_op* op = nullptr;
+      EXPECT_EQ(tandem_all_reduce(me.world, data.buffer(), result.buffer(), maximum, &plain, &op,
+                                  &me.error),
+                TANDEM_OK);
+      EXPECT_EQ(me.finish(op), TANDEM_OK) << me.error.text;
+      EXPECT_EQ(result.value(), 1 + i);
+    }
+  });
+}
+
+TEST(KernelCollectiveCalls, InABatchWithMessages) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    const int other = 1 - me.rank;
+    filled_bytes sent(me, 3000), received(me, 3000), data(me, 70'000), result(me, 70'000);
+    for (int i = 0; i < 6; ++i) {
+      sent.fill(me.rank + 2 * i);
+      data.fill(me.rank + i);
+      stream_group all(me);
+      all.all_reduce(data.buffer(), result.buffer(), sum);
+      all.send(sent.buffer(), other);
+      all.all_reduce(data.buffer(), data.buffer(), maximum);
+      all.receive(received.buffer(), other);
+      EXPECT_EQ(all.launch(), TANDEM_OK) << me.error.text;
+      EXPECT_EQ(received.value(), other + 2 * i);
+      EXPECT_EQ(result.value(), 1 + 2 * i);
+      EXPECT_EQ(data.value(), 1 + i);
+      EXPECT_EQ(all.finish(), TANDEM_OK) << me.error.text;
+    }
+  });
+}
+
+/// A hundred calls before the peer's first: the caller is not held up.
+TEST(KernelCollectiveCalls, QueuedAheadOfThePeer) {
+  kernel_jobs jobs({0, 1});
+  std::atomic<bool> are_queued{false};
+  jobs.run([&are_queued](device_rank& me) {
+    filled_bytes data(me, 70'000), result(me, 70'000);
+    for (int i = 0; i < 2; ++i) sum_of_all(me, data, result, i);
+    if (me.rank == 1) {
+      while (!are_queued) std::this_thread::yield();
+    }
+    std::vector<std::unique_ptr<stream_group>> all;
+    for (int i = 0; i < 100; ++i) {
+      data.fill(me.rank + i);
+      all.push_back(std::make_unique<stream_group>(me));
+      all.back()->all_reduce(data.buffer(), result.buffer(), sum);
+      EXPECT_EQ(all.back()->launch(), TANDEM_OK) << me.error.text;
+    }
+    are_queued = true;
+    EXPECT_EQ(result.value(), 1 + 2 * 99);
+    for (const auto& each : all) EXPECT_EQ(each->finish(), TANDEM_OK) << me.error.text;
+  });
+}
+
+/// Both ranks notice; the first one ends the job.
+TEST(KernelCollectiveCalls, ThatDifferAreNamed) {
+  kernel_jobs jobs({0, 1});
+  std::atomic<int> named{0};
+  jobs.run([&named](device_rank& me) {
+    filled_bytes data(me, 3000), result(me, 3000);
+    for (int i = 0; i < 2; ++i) sum_of_all(me, data, result, i);
+    stream_group one(me);
+    one.all_reduce(data.buffer(), result.buffer(), me.rank == 0 ? sum : maximum);
+    one.launch();
+    const tandem_status status = one.finish();
+    EXPECT_NE(status, TANDEM_OK);
+    if (status != TANDEM_ERR_CALL_MISMATCH) return;
+    ++named;
+    for (const char* const word : {"all_reduce of uint8, sum (3000 bytes)",
+                                   "all_reduce of uint8, maximum", "same arguments"}) {
+      EXPECT_NE(std::string(me.error.text).find(word), std::string::npos) << me.error.text;
+    }
+  });
+  EXPECT_GE(named, 1);
+}
+
+TEST(KernelCollectiveCalls, AnAbortLetsTheStreamsGo) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    filled_bytes data(me, 3000), result(me, 3000);
+    for (int i = 0; i < 2; ++i) sum_of_all(me, data, result, i);
+    if (me.rank == 1) {
+      tandem_job_abort(me.job, "for a test");
+      return;
+    }
+    stream_group never(me);
+    never.all_reduce(data.buffer(), result.buffer(), sum);
+    never.launch();
+    EXPECT_EQ(never.finish(), TANDEM_ERR_PEER_LOST) << me.error.text;
+    me.gpu->finish(me.stream.get());
+  });
+}
+
+TEST(KernelCollectiveCalls, BadArgumentsAreRefusedAsByChannels) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    filled_bytes data(me, 3000), result(me, 3000);
+    for (int i = 0; i < 2; ++i) sum_of_all(me, data, result, i);
+    stream_group wrong(me);
+    wrong.all_reduce(data.part(2000), result.buffer(), sum);
+    wrong.launch();
+    EXPECT_EQ(wrong.finish(), TANDEM_ERR_BAD_INPUT) << me.error.text;
+    EXPECT_EQ(sum_of_all(me, data, result, 5), 11);
+  });
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "c/device_bytes.hpp"
+#include "c/device_job.hpp"
+
+namespace tandem::test {
+
+/// The ranks are islands of their own, on one host.
+struct kernel_jobs : device_jobs {
+  explicit kernel_jobs(std::vector<int> devices) : device_jobs(std::move(devices)) {
+    separate_islands();
+  }
+  void run(const std::function<void(device_rank&)>& what, const char* max_bytes = "256K") {
+    device_jobs::run(what, {"stream-kernel-bytes", max_bytes, nullptr});
+  }
+  std::size_t launches() const { return gpus.gpus.seen().launches; }
+};
+
+/// Calls of one batch that the rank's stream carries out itself.
+class stream_group {
+ public:
+  explicit stream_group(device_rank& me) : me_(me), batch_(tandem_batch_create()) {}
+  ~stream_group() { tandem_batch_destroy(batch_); }
+  stream_group(const stream_group&) = delete;
+  stream_group& operator=(const stream_group&) = delete;
+
+  void send(const tandem_buffer& what, int to) {
+    add([=](const device_rank& me, auto... rest) {
+      return tandem_send(me.world, what, to, 0, rest...);
+    });
+  }
+  void receive(const tandem_buffer& into, int from) {
+    add([=](const device_rank& me, auto... rest) {
+      return tandem_recv(me.world, into, from, 0, rest...);
+    });
+  }
+  void all_reduce(const tandem_buffer& from, const tandem_buffer& into,
+                  const tandem_reduction& how) {
+    add([=](const device_rank& me, auto... rest) {
+      return tandem_all_reduce(me.world, from, into, how, rest...);
+    });
+  }
+  /// Any other operation.
+  using start_function = std::function<tandem_status(const device_rank&, const tandem_call*,
+                                                     tandem_op**, tandem_error*)>;
+  void add(const start_function& start) {
+    tandem_call call = me_.call(batch_);
+    call.in_stream = 1;
+    call.timeout_ms = limit_ms;
+    tandem_op* op = nullptr;
+    EXPECT_EQ(start(me_, &call, &op, &me_.error), TANDEM_OK) << me_.error.text;
+    if (op != nullptr) ops_.push_back(op);
+  }
+  /// The stream waits for them then. Returns the first failure.
+  tandem_status launch() {
+    EXPECT_EQ(tandem_batch_launch(batch_, &me_.error), TANDEM_OK) << me_.error.text;
+    tandem_status first = TANDEM_OK;
+    for (tandem_op* const each : ops_) {
+      const tandem_status status = tandem_op_wait_stream(each, me_.stream.get(), &me_.error);
+      if (first == TANDEM_OK) first = status;
+    }
+    return first;
+  }
+  /// Waits for all, and returns the first failure.
+  tandem_status finish() {
+    tandem_status first = TANDEM_OK;
+    for (tandem_op* const each : std::exchange(ops_, {})) {
+      tandem_error why = TANDEM_ERROR_INIT;
+      const tandem_status status = tandem_op_wait(each, 20000, &why);
+      if (status != TANDEM_OK && first == TANDEM_OK) {
+        first = status;
+        me_.error = why;
+      }
+      tandem_op_release(each);
+    }
+    return first;
+  }
+  std::int64_t limit_ms = 0;
+
+ private:
+  device_rank& me_;
+  tandem_batch* batch_;
+  std::vector<tandem_op*> ops_;
+};
+
+}  // namespace tandem::test
