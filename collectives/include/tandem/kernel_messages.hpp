@@ -45,10 +45,11 @@ class kernel_messages {
   /// Called by both ranks. GPUs of NVIDIA only: HIP documents no coherence of device memory between
   /// kernels of two GPUs while they run.
   /// @param which  tells apart what two ranks make at the same time: 0 to 7
+  /// @param why_not  not empty: this rank cannot
   /// @par Cost  Some short messages, and on first use the compilation of a kernel.
   /// @par Errors  as of messages.
   static asio::awaitable<made> make(communicator& over, int peer, accelerator& of,
-                                    std::uint16_t which = 0);
+                                    std::uint16_t which = 0, std::string why_not = {});
   /// Waits until its kernels are through, for up to a second; memory that they still use then is
   /// never freed.
   ~kernel_messages();

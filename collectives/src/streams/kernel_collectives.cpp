@@ -8,6 +8,8 @@
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "communicator/group.hpp"
+#include "plan/layout.hpp"
 #include "reduce/device_kernels.hpp"
 #include "reduce/device_queue.hpp"
 #include "reduce/reducer.hpp"
@@ -140,13 +142,16 @@ asio::awaitable<kernel_collectives::made> kernel_collectives::make(communicator&
   const int ranks = over.size(), rank = over.rank();
   if (ranks < 2 || ranks > max_ranks) {
     outcome.why_not = fmt::format("kernels carry collectives of 2 to {} ranks", max_ranks);
-    co_return outcome;
+  } else if (detail::layout(over.internals()->agreed().known().host_of_rank).hosts() > 1) {
+    outcome.why_not = "the ranks are on several hosts";
   }
+  if (!outcome.why_not.empty()) co_return outcome;
   std::shared_ptr<kernel_collectives> mine(new kernel_collectives(of, rank));
   // Pairs in one order on all ranks, so that none waits in a circle.
   for (int peer = 0; peer < ranks; ++peer) {
     if (peer == rank) continue;
-    kernel_messages::made pair = co_await kernel_messages::make(over, peer, of, which_messages);
+    kernel_messages::made pair =
+        co_await kernel_messages::make(over, peer, of, which_messages, outcome.why_not);
     if (!pair.messages && outcome.why_not.empty()) {
       outcome.why_not = fmt::format("with rank {}: {}", peer, pair.why_not);
     }

@@ -105,12 +105,15 @@ bool kernel_messages::end::has_passed() const noexcept {
 }
 
 asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over, int peer,
-                                                             accelerator& of, std::uint16_t which) {
+                                                             accelerator& of, std::uint16_t which,
+                                                             std::string why_not) {
   const std::shared_ptr<group> in = over.internals();
   const auto tag = static_cast<std::uint16_t>(first_tag + which);
-  made outcome;
+  made outcome{nullptr, std::move(why_not)};
   std::shared_ptr<memory> mine;
-  if (of.kind() != memory_kind::cuda) {
+  if (!outcome.why_not.empty()) {
+    // The other rank is told.
+  } else if (of.kind() != memory_kind::cuda) {
     outcome.why_not = "kernels carry messages between GPUs of NVIDIA only";
   } else {
     try {
