@@ -124,6 +124,47 @@ TEST(KernelCollectiveCalls, InABatchWithMessages) {
   });
 }
 
+/// The ranks have theirs in different orders.
+TEST(KernelCollectiveCalls, OfABatchOnSeveralStreams) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    const int other = 1 - me.rank;
+    const device_stream second(*me.gpu);
+    filled_bytes sent(me, 3000), received(me, 3000), data(me, 3000), result(me, 3000);
+    for (int i = 0; i < 6; ++i) {
+      sent.fill(me.rank + i);
+      data.fill(me.rank + 2 * i);
+      me.gpu->finish(me.stream.get());
+      accelerator::stream streams[] = {me.stream.get(), second.get()};
+      if (me.rank == 1) std::swap(streams[0], streams[1]);
+      stream_group all(me);
+      for (const std::size_t half : {0U, 1U}) {
+        const auto part_of = [half](const filled_bytes& whole) {
+          tandem_buffer part = whole.part(1500);
+          part.data = static_cast<char*>(part.data) + half * 1500;
+          return part;
+        };
+        const accelerator::stream on = streams[half];
+        all.add_on(on, [&](const device_rank& of, auto... rest) {
+          return tandem_send(of.world, part_of(sent), other, 0, rest...);
+        });
+        all.add_on(on, [&](const device_rank& of, auto... rest) {
+          return tandem_recv(of.world, part_of(received), other, 0, rest...);
+        });
+        all.add_on(on, [&](const device_rank& of, auto... rest) {
+          return tandem_all_reduce(of.world, part_of(data), part_of(result),
+                                   half == 0 ? sum : maximum, rest...);
+        });
+      }
+      EXPECT_EQ(all.launch(), TANDEM_OK) << me.error.text;
+      me.gpu->finish(second.get());
+      EXPECT_EQ(received.value(), other + i);
+      EXPECT_EQ(result.value(1500), 1 + 4 * i);
+      EXPECT_EQ(all.finish(), TANDEM_OK) << me.error.text;
+    }
+  });
+}
+
 /// A hundred calls before the peer's first: the caller is not held up.
 TEST(KernelCollectiveCalls, QueuedAheadOfThePeer) {
   kernel_jobs jobs({0, 1});

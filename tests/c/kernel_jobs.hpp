@@ -47,20 +47,24 @@ class stream_group {
   /// Any other operation.
   using start_function = std::function<tandem_status(const device_rank&, const tandem_call*,
                                                      tandem_op**, tandem_error*)>;
-  void add(const start_function& start) {
+  void add(const start_function& start) { add_on(me_.stream.get(), start); }
+  void add_on(accelerator::stream which, const start_function& start) {
     tandem_call call = me_.call(batch_);
+    call.stream = which;
     call.in_stream = 1;
     call.timeout_ms = limit_ms;
     tandem_op* op = nullptr;
     EXPECT_EQ(start(me_, &call, &op, &me_.error), TANDEM_OK) << me_.error.text;
-    if (op != nullptr) ops_.push_back(op);
+    if (op == nullptr) return;
+    ops_.push_back(op);
+    streams_.push_back(which);
   }
-  /// The stream waits for them then. Returns the first failure.
+  /// Their streams wait for them then. Returns the first failure.
   tandem_status launch() {
     EXPECT_EQ(tandem_batch_launch(batch_, &me_.error), TANDEM_OK) << me_.error.text;
     tandem_status first = TANDEM_OK;
-    for (tandem_op* const each : ops_) {
-      const tandem_status status = tandem_op_wait_stream(each, me_.stream.get(), &me_.error);
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      const tandem_status status = tandem_op_wait_stream(ops_[i], streams_[i], &me_.error);
       if (first == TANDEM_OK) first = status;
     }
     return first;
@@ -68,6 +72,7 @@ class stream_group {
   /// Waits for all, and returns the first failure.
   tandem_status finish() {
     tandem_status first = TANDEM_OK;
+    streams_.clear();
     for (tandem_op* const each : std::exchange(ops_, {})) {
       tandem_error why = TANDEM_ERROR_INIT;
       const tandem_status status = tandem_op_wait(each, 20000, &why);
@@ -85,6 +90,7 @@ class stream_group {
   device_rank& me_;
   tandem_batch* batch_;
   std::vector<tandem_op*> ops_;
+  std::vector<accelerator::stream> streams_;
 };
 
 }  // namespace tandem::test

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/use_awaitable.hpp>
+#include <map>
 #include <tandem/channels.hpp>
 #include <tandem/log.hpp>
 #include <utility>
@@ -101,40 +102,79 @@ void kernel_calls::abort() noexcept {
   for (const auto& each : watched_) each->abort();
 }
 
-void kernel_calls::launch(std::vector<started*> all) {
-  const auto stream_of = [](const started* each) {
-    return std::pair<const void*, const void*>(each->call.side.get(), each->on);
-  };
-  std::ranges::stable_sort(all, {}, stream_of);
-  for (auto first = all.begin(); first != all.end();) {
-    const auto last = std::find_if(first, all.end(), [&](const started* each) {
-      return stream_of(each) != stream_of(*first);
-    });
-    const range calls(first, last);
+/// Whether another rank expects both in this order.
+bool kernel_calls::on_stream::holds_back(const started& later) const noexcept {
+  return std::ranges::any_of(calls, [&](const started* each) {
+    const bool is_message = later.by.messages != nullptr;
+    return is_message
+               ? each->by.messages == later.by.messages && each->call.is_send == later.call.is_send
+               : each->by.collectives == later.by.collectives;
+  });
+}
+
+void kernel_calls::join_streams(std::vector<started*>& all) {
+  std::map<const kernel_calls*, accelerator::stream> first_of;
+  std::erase_if(all, [&](started* each) {
+    if (!each->call.is_in_stream) return false;
+    const accelerator::stream first = first_of.emplace(each->of, each->on).first->second;
+    if (first == each->on) return false;
     try {
-      launch_on(*(*first)->call.side, (*first)->on, calls);
+      device_side& side = *each->call.side;
+      side.await(first, side.mark(each->on));
+      each->on = first;
+      return false;
     } catch (...) {
-      for (const started* const each : calls) each->op->finish(std::current_exception());
+      each->op->finish(std::current_exception());
+      return true;
     }
-    first = last;
+  });
+}
+
+void kernel_calls::launch(std::vector<started*> all) {
+  join_streams(all);
+  std::vector<on_stream> launches;
+  for (started* const each : all) {
+    device_side* const side = each->call.side.get();
+    on_stream* with = nullptr;
+    for (on_stream& launch : launches) {
+      if (launch.side == side && launch.on == each->on) {
+        with = &launch;
+      } else if (launch.holds_back(*each)) {
+        with = nullptr;
+      }
+    }
+    if (with == nullptr) with = &launches.emplace_back(on_stream{side, each->on, {}});
+    with->calls.push_back(each);
+  }
+  for (const on_stream& each : launches) {
+    try {
+      launch(each);
+    } catch (...) {
+      for (started* const call : each.calls) {
+        call->end = nullptr;
+        call->op->finish(std::current_exception());
+      }
+    }
   }
 }
 
-void kernel_calls::launch_on(device_side& side, accelerator::stream on, range calls) {
+void kernel_calls::launch(const on_stream& what) {
+  device_side& side = *what.side;
   std::vector<kernel_messages::message> messages;
-  for (const started* const each : calls) {
-    if (each->op->beginning()) side.await(on, each->op->beginning());
+  for (const started* const each : what.calls) {
+    if (each->op->beginning()) side.await(what.on, each->op->beginning());
     if (each->by.messages) {
       messages.push_back({each->by.messages.get(), each->call.is_send, each->call.message});
     }
   }
-  auto ends = kernel_messages::launch(messages, on);
+  auto ends = kernel_messages::launch(messages, what.on);
   auto end = ends.begin();
-  for (started* const each : calls) {
+  for (started* const each : what.calls) {
     if (each->by.messages) {
-      each->end = side.carried({std::move(*end++)}, on);
+      each->end = side.carried({std::move(*end++)}, what.on);
     } else {
-      each->end = side.behind(each->by.collectives->launch(each->call.by_kernels, on), on);
+      each->end =
+          side.behind(each->by.collectives->launch(each->call.by_kernels, what.on), what.on);
     }
   }
 }

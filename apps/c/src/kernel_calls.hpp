@@ -4,7 +4,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <tandem/error.hpp>
 #include <tandem/kernel_collectives.hpp>
@@ -49,18 +48,28 @@ class kernel_calls {
 
   /// An operation that is being started.
   struct started {
+    const kernel_calls* of = nullptr;
     std::shared_ptr<operation_state> op;
     library_call call;
     carriers by = {};
     accelerator::stream on = nullptr;
     device_side::point end = {};  ///< null: not launched; after a failure it has ended
   };
-  /// The messages of one stream with one launch.
+  /// All messages of a group with one launch, on the first of their streams if there are several
+  /// (as NCCL does it): the others come before and behind it.
   static void launch(std::vector<started*> all);
 
  private:
-  using range = std::span<started* const>;
-  static void launch_on(device_side& side, accelerator::stream on, range calls);
+  /// What is launched together.
+  struct on_stream {
+    device_side* side = nullptr;
+    accelerator::stream on = nullptr;
+    std::vector<started*> calls;
+
+    bool holds_back(const started& later) const noexcept;
+  };
+  static void join_streams(std::vector<started*>& all);
+  static void launch(const on_stream& what);
   void watch(const std::shared_ptr<kernel_messages>& what);
 
   group_of_ranks& group_;

@@ -121,7 +121,8 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
       if (on.own.get() == nullptr) on.own = device_stream(call.side->on());
       where = on.own.get();
     }
-    kernel_on_group made{shared_from_this(), {std::move(op), std::move(call), on.kernels, where}};
+    kernel_on_group made{shared_from_this(),
+                         {&kernels_, std::move(op), std::move(call), on.kernels, where}};
     if (together == nullptr) return launch_all({&made, 1});
     together->kernels_.push_back(std::move(made));
     return;
