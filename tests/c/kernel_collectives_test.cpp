@@ -124,6 +124,39 @@ TEST(KernelCollectiveCalls, InABatchWithMessages) {
   });
 }
 
+/// On a stream that is not the caller's, which waits for it only when it says so. Messages are not.
+TEST(KernelCollectiveCalls, BesideTheCallersStream) {
+  kernel_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    filled_bytes data(me, 3000), result(me, 3000);
+    for (int i = 0; i < 4; ++i) {
+      data.fill(me.rank + i);
+      stream_group one(me);
+      one.in_stream = 2;
+      one.all_reduce(data.buffer(), result.buffer(), sum);
+      EXPECT_EQ(one.launch(), TANDEM_OK) << me.error.text;
+      EXPECT_EQ(result.value(), 1 + 2 * i);
+      EXPECT_EQ(one.finish(), TANDEM_OK) << me.error.text;
+    }
+  });
+  const std::size_t launched = jobs.launches();
+  EXPECT_EQ(launched, 2 * 4 * 2U);
+  jobs.run([](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 4; ++i) {
+      sent.fill(me.rank + i);
+      stream_group both(me);
+      both.in_stream = 2;
+      both.receive(received.buffer(), 1 - me.rank);
+      both.send(sent.buffer(), 1 - me.rank);
+      EXPECT_EQ(both.launch(), TANDEM_OK) << me.error.text;
+      EXPECT_EQ(received.value(), 1 - me.rank + i);
+      EXPECT_EQ(both.finish(), TANDEM_OK) << me.error.text;
+    }
+  });
+  EXPECT_EQ(jobs.launches(), launched);
+}
+
 /// The ranks have theirs in different orders.
 TEST(KernelCollectiveCalls, OfABatchOnSeveralStreams) {
   kernel_jobs jobs({0, 1});

@@ -51,7 +51,7 @@ class stream_group {
   void add_on(accelerator::stream which, const start_function& start) {
     tandem_call call = me_.call(batch_);
     call.stream = which;
-    call.in_stream = 1;
+    call.in_stream = in_stream;
     call.timeout_ms = limit_ms;
     tandem_op* op = nullptr;
     EXPECT_EQ(start(me_, &call, &op, &me_.error), TANDEM_OK) << me_.error.text;
@@ -85,6 +85,7 @@ class stream_group {
     return first;
   }
   std::int64_t limit_ms = 0;
+  std::int32_t in_stream = 1;
 
  private:
   device_rank& me_;

@@ -241,10 +241,11 @@ typedef struct tandem_call {
   void* stream;
   int32_t has_stream;
   tandem_batch* batch; /* the operation starts when this is launched; NULL: at once */
-  /* Not 0: the stream may carry the operation out itself, so that what is queued on it later waits
-     until it is complete. It needs has_stream, and then tandem_op_wait_stream for that stream. With
-     the setting stream-kernel-bytes a message and its receive are both such calls, or neither is,
-     and have the same length, and a collective is such a call on all ranks or on none. */
+  /* Whether a stream may carry the operation out. 1: the one above, so that what is queued on it later
+     waits until it is complete. It needs has_stream, and then tandem_op_wait_stream for that stream.
+     With the setting stream-kernel-bytes a message and its receive are both such calls, or neither is,
+     and have the same length. 2: another one, a collective only. A collective is such a call on all
+     ranks, all with memory of their devices, or on none. */
   int32_t in_stream;
 } tandem_call;
 #define TANDEM_CALL_INIT \

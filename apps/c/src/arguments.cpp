@@ -48,10 +48,10 @@ int checked_tag(const char* name, std::int32_t tag) {
               fmt::format("tags are 0 to {}", TANDEM_MAX_TAG));
 }
 
-bool is_in_stream(const tandem_call* call) {
+int in_stream_of(const tandem_call* call) {
   const bool has_member =
       call->struct_bytes >= offsetof(tandem_call, in_stream) + sizeof call->in_stream;
-  return has_member && call->in_stream != 0;
+  return has_member ? call->in_stream : 0;
 }
 
 tandem_batch* batch_of(const tandem_call* call) {

@@ -26,7 +26,8 @@ const tandem_buffer* find_on_device(buffers used);
 
 // Members that callers of older versions do not have.
 
-bool is_in_stream(const tandem_call* call);
+/// tandem_call::in_stream.
+int in_stream_of(const tandem_call* call);
 tandem_batch* batch_of(const tandem_call* call);
 
 }  // namespace tandem::c

@@ -21,11 +21,11 @@ constexpr std::size_t max_scratch_bytes = std::size_t{32} << 20;
 }  // namespace
 
 bool kernel_calls::takes(const carriers& by, const library_call& what) const noexcept {
-  if (!what.may_be_in_stream || !what.side) return false;
+  if (!what.may_be_by_kernels || !what.side) return false;
   const auto has = [&](const auto& with, std::size_t bytes) {
     return with && &with->on() == &what.side->on() && bytes > 0 && bytes <= max_bytes_;
   };
-  if (has(by.messages, what.message.bytes)) return true;
+  if (what.may_be_in_stream && has(by.messages, what.message.bytes)) return true;
   return has(by.collectives, what.data.bytes) && by.collectives->takes(what.by_kernels);
 }
 

@@ -42,6 +42,7 @@ struct library_call {
   std::function<void(library_queue&)> make = {};
   data_call data = {};
   kernel_collectives::call by_kernels = {};  ///< of a collective; a barrier: not by kernels
+  bool may_be_by_kernels = false;
   /// The caller's own stream, if that may carry it out.
   bool may_be_in_stream = false;
   accelerator::stream stream = nullptr;

@@ -331,8 +331,8 @@ constexpr std::array<option, 38> table{{
      get_bytes<&settings::stream_staging_bytes>,
      set_bytes<&settings::stream_staging_bytes, 0, giga>},
     {"stream-kernel-bytes", "TANDEM_STREAM_KERNEL_BYTES", "bytes",
-     "NCCL's interface: messages and collectives of up to so many bytes between GPUs of one host "
-     "that are no island are carried out by kernels, in the order of streams; 0: none",
+     "NCCL's interface, and PyTorch's collectives: kernels carry out calls of up to so many bytes "
+     "between GPUs of one host that are no island, in the order of streams; 0: none",
      get_bytes<&settings::stream_kernel_bytes>, set_bytes<&settings::stream_kernel_bytes, 0, giga>},
     {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "auto or bytes",
      "shm: ring per direction of a pair of ranks; auto: from cache sizes and the number of ranks",

@@ -186,6 +186,7 @@ class backend final : public c10d::Backend {
       if (coalesced_) coalesced_->defer(into, call);
       call.stream = native_handle_of(current_stream(*gpu));
       call.has_stream = 1;
+      call.in_stream = 2;
     }
     const observed_scope scope = into.observed().begin(call.timeout_ms);
     tandem_op* op = nullptr;
