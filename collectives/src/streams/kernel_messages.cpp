@@ -112,7 +112,7 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
   made outcome{nullptr, std::move(why_not)};
   std::shared_ptr<memory> mine;
   if (!outcome.why_not.empty()) {
-    // The other rank is told.
+    // The other rank is notified below.
   } else if (of.kind() != memory_kind::cuda) {
     outcome.why_not = "kernels carry messages between GPUs of NVIDIA only";
   } else {
