@@ -99,7 +99,7 @@ class recorded_rank final : public detail::kernel_steps {
 /// Memory with nothing else behind it, at any alignment that elements allow.
 using memory = std::vector<char>;
 
-memory numbers(int rank, std::size_t count) {
+memory numbers_of(int rank, std::size_t count) {
   memory made(count * sizeof(float));
   for (std::size_t i = 0; i < count; ++i) {
     const float value = static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 31) % 1009) /
@@ -127,7 +127,7 @@ class whole_call {
     const bool splits = of.what == collective::reduce_scatter;
     const bool joins = of.what == collective::all_gather;
     for (int r = 0; r < of.ranks; ++r) {
-      from_.push_back(numbers(r, splits ? of.count * ranks_ : of.count));
+      from_.push_back(numbers_of(r, splits ? of.count * ranks_ : of.count));
       into_.emplace_back(joins ? bytes_ * ranks_ : bytes_);
       scratch_.emplace_back(of.scratch_bytes);
       by_.emplace_back(data_type::float32, of.how, of.ranks);
