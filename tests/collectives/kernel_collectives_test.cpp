@@ -27,7 +27,8 @@ class KernelCollectives : public testing::Test {
     return accelerator_at(memory_kind::cuda, every_other_device(rank));
   }
   static asio::awaitable<kernel_collectives::made> make(device_job& ranks, int rank) {
-    return kernel_collectives::make(ranks.world(rank), device_of(rank), 64 * 1024);
+    return kernel_collectives::make(ranks.world(rank), device_of(rank), 64 * 1024,
+                                    [](const error&) {});
   }
   static asio::awaitable<void> reach(int rank, accelerator::stream on) {
     device_watch watch(co_await asio::this_coro::executor, device_of(rank));

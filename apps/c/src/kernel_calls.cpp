@@ -45,12 +45,12 @@ asio::awaitable<std::shared_ptr<kernel_messages>> kernel_calls::make_messages(in
 }
 
 asio::awaitable<std::shared_ptr<kernel_collectives>> kernel_calls::make_collectives(
-    accelerator& on, std::string& text) {
+    accelerator& on, std::string& text, kernel_collectives::failure_handler lost) {
   if (max_bytes_ == 0) co_return nullptr;
   const auto ranks = static_cast<std::size_t>(group_.size());
   const std::size_t scratch_bytes = std::min(max_bytes_, max_scratch_bytes / ranks) * ranks;
   kernel_collectives::made made =
-      co_await kernel_collectives::make(group_.ranks(), on, scratch_bytes);
+      co_await kernel_collectives::make(group_.ranks(), on, scratch_bytes, std::move(lost));
   if (made.collectives) {
     for (const auto& each : made.collectives->messages()) watch(each);
     text += fmt::format(", up to {} by kernels", format_bytes(max_bytes_));

@@ -39,8 +39,8 @@ class kernel_calls {
   /// operations. On the loop of all ranks at the same time. @par Errors  as of messages
   asio::awaitable<std::shared_ptr<kernel_messages>> make_messages(int peer, accelerator& on,
                                                                   std::string& text);
-  asio::awaitable<std::shared_ptr<kernel_collectives>> make_collectives(accelerator& on,
-                                                                        std::string& text);
+  asio::awaitable<std::shared_ptr<kernel_collectives>> make_collectives(
+      accelerator& on, std::string& text, kernel_collectives::failure_handler lost);
   /// Of calls that differ. Any thread.
   std::optional<error> find_failure() const;
   /// Lets all kernels end. Any thread.

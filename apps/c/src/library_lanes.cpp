@@ -73,7 +73,7 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
       group_.set_islands(std::move(islands));
     } else if (!made.queue) {
       made.text = "channels: " + made.text;
-      short_ones = co_await kernels_.make_collectives(like.side->on(), made.text);
+      short_ones = co_await kernels_.make_collectives(like.side->on(), made.text, when_lost());
     }
     const std::lock_guard lock(mutex_);
     lane& all = set_lane(like, false, std::move(made.text));

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "arguments.hpp"
+#include "call_arguments.hpp"
 #include "group_of_ranks.hpp"
 #include "operation.hpp"
 #include "status.hpp"

@@ -4,6 +4,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tandem/collectives.hpp>
@@ -13,6 +14,9 @@
 #pragma GCC visibility push(default)
 
 namespace tandem {
+namespace detail {
+class peer_watch;
+}
 
 /// Collectives whose messages are `kernel_messages`, and whose data the kernels of other reductions
 /// combine: no processor takes part, and a call returns when its kernels are launched.
@@ -35,13 +39,17 @@ class kernel_collectives {
     std::shared_ptr<kernel_collectives> collectives;  ///< null on all ranks if it is not possible
     std::string why_not;
   };
+  /// The job has failed, or a rank has left it. Called at most once, on the communicator's
+  /// executor; kernels that wait go on after `abort` of their messages only.
+  using failure_handler = std::function<void(const error& why)>;
   /// A collective call of all ranks. @param scratch_bytes  the same on all: longer calls go on part
   /// by part
   /// @par Cost  Some short messages, and on first use the compilation of a kernel.
   /// @par Errors  as of collectives.
-  static asio::awaitable<made> make(communicator& over, accelerator& of, std::size_t scratch_bytes);
+  static asio::awaitable<made> make(communicator& over, accelerator& of, std::size_t scratch_bytes,
+                                    failure_handler what);
   /// Waits until its kernels are through, for up to a second; memory that they still use then is
-  /// never freed.
+  /// never freed. On the communicator's executor.
   ~kernel_collectives();
   kernel_collectives(const kernel_collectives&) = delete;
   kernel_collectives& operator=(const kernel_collectives&) = delete;
@@ -75,7 +83,7 @@ class kernel_collectives {
  private:
   class memory;
   class steps;
-  kernel_collectives(accelerator& of, int rank) noexcept : of_(of), rank_(rank) {}
+  kernel_collectives(accelerator& of, int rank) noexcept;
   kernel_messages* between(int peer) const noexcept {
     return messages_[static_cast<std::size_t>(peer < rank_ ? peer : peer - 1)].get();
   }
@@ -84,6 +92,7 @@ class kernel_collectives {
   const int rank_;
   std::vector<std::shared_ptr<kernel_messages>> messages_;
   std::shared_ptr<memory> memory_;
+  std::unique_ptr<detail::peer_watch> watch_;
 };
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "communicator/group.hpp"
+#include "islands/peer_watch.hpp"
 #include "plan/layout.hpp"
 #include "reduce/device_kernels.hpp"
 #include "reduce/device_queue.hpp"
@@ -137,7 +138,8 @@ class kernel_collectives::steps final : public detail::kernel_steps {
 
 asio::awaitable<kernel_collectives::made> kernel_collectives::make(communicator& over,
                                                                    accelerator& of,
-                                                                   std::size_t scratch_bytes) {
+                                                                   std::size_t scratch_bytes,
+                                                                   failure_handler what) {
   made outcome;
   const int ranks = over.size(), rank = over.rank();
   if (ranks < 2 || ranks > max_ranks) {
@@ -168,12 +170,17 @@ asio::awaitable<kernel_collectives::made> kernel_collectives::make(communicator&
   std::uint8_t can = outcome.why_not.empty() ? 1 : 0;
   co_await all_reduce(over, mutable_view(&can, 1), data_type::uint8, reduce_op::minimum);
   if (can != 0) {
+    const int next = (rank + 1) % ranks;
+    mine->watch_ = std::make_unique<detail::peer_watch>(*over.internals(), next, std::move(what));
     outcome.collectives = std::move(mine);
   } else if (outcome.why_not.empty()) {
     outcome.why_not = "another rank cannot";
   }
   co_return outcome;
 }
+
+kernel_collectives::kernel_collectives(accelerator& of, int rank) noexcept
+    : of_(of), rank_(rank) {}
 
 kernel_collectives::~kernel_collectives() {
   if (!memory_) return;

@@ -1,4 +1,4 @@
-#include "arguments.hpp"
+#include "call_arguments.hpp"
 
 #include <fmt/format.h>
 
