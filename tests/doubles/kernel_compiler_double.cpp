@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 #include "reduce/device_source.hpp"
 #include "streams/slot_kernels.hpp"
@@ -17,9 +19,11 @@ struct program_in_memory {
 };
 
 struct state {
+  std::mutex mutex;  ///< of `compiled`: ranks in threads of a process may compile at once
   std::vector<std::string> compiled;
   std::string fails_with;
-  int major = 12, minor = 4, open = 0;
+  int major = 12, minor = 4;
+  std::atomic<int> open = 0;
 };
 state* now = nullptr;
 
@@ -63,7 +67,10 @@ const kernel_compiler functions{
     .compile = [](kernel_compiler::program which, int count, const char* const* options) -> int {
       std::string all;
       for (int i = 0; i < count; ++i) all += std::string(" ") + options[i];
-      now->compiled.push_back(all);
+      {
+        const std::lock_guard lock(now->mutex);
+        now->compiled.push_back(all);
+      }
       of(which).log = now->fails_with;
       if (!now->fails_with.empty()) return 6;
       const bool is_of_slots =

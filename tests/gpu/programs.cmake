@@ -5,6 +5,7 @@ tandem_test(gpu_tests ALONE TIMEOUT 300
   SOURCES
     collectives/slow.cpp
     gpu/device.cpp
+    gpu/kernels.cpp
     gpu/reductions.cpp)
 
 # These start themselves as ranks.
