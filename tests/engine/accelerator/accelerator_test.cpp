@@ -5,6 +5,7 @@
 #include <tandem/accelerator.hpp>
 
 #include "engine/accelerator/accelerator_rig.hpp"
+#include "support/environment_variable.hpp"
 
 namespace tandem::test {
 namespace {
@@ -45,6 +46,16 @@ TEST(accelerator, facts_of_a_less_capable_device) {
   EXPECT_FALSE(facts.exports_dma_buf);
   EXPECT_FALSE(facts.supports_rdma);
   EXPECT_FALSE(facts.needs_rdma_flush);
+}
+
+/// A stream that waits would hold up the others of its hardware queue.
+TEST(accelerator, streams_that_share_a_queue_do_not_wait) {
+  for (const auto& [queues, wait] :
+       {std::pair{"1", false}, {"7", false}, {"8", true}, {"", true}}) {
+    const environment_variable given("CUDA_DEVICE_MAX_CONNECTIONS", queues);
+    const cuda_double gpus;
+    EXPECT_EQ(cuda_at(0).facts().has_stream_memory_ops, wait) << queues;
+  }
 }
 
 TEST(accelerator, an_old_driver_lacks_functions) {
