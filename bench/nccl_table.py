@@ -38,6 +38,20 @@ def checks(records, _ranks=2):
     return rows
 
 
+def one_gpu(records, _ranks=2):
+    """Microseconds of two ranks on one GPU, by settings."""
+    cells = {}
+    for r in records:
+        cells.setdefault((r["program"], r["bytes"], r["library"]), []).append(r["out_of_place"]["time_us"])
+    rows = [["nccl-tests", "bytes", "default, us", "kernels, us", "default / kernels"]]
+    for program in dict.fromkeys(p for p, *_ in cells):
+        for size in sorted({size for p, size, _ in cells if p == program and size}):
+            default, kernels = (statistics.median(next(cells[p, b, of] for p, b, of in cells if (p, b) == (program, size) and is_default == (of == "default")))
+                                for is_default in (True, False))
+            rows.append([program, tables.bytes_text(size), tables.number(default), tables.number(kernels), f"{default / kernels:.2f}"])
+    return rows
+
+
 def torch(records, _ranks=2):
     """Losses of unchanged PyTorch."""
     rows = [["PyTorch over", "calls", "same bits of loss as over NCCL"]]
@@ -48,4 +62,5 @@ def torch(records, _ranks=2):
 
 TABLES = {"nccl-tests": ("nccl-tests", 2, times), "nccl-checks": ("nccl-tests-check", 2, checks), "nccl-torch": ("nccl-torch", 2, torch),
           "nccl-pages": ("nccl-tests-pages", 2, across), "nccl-pages-checks": ("nccl-tests-check-pages", 2, checks),
+          "nccl-one-gpu": ("nccl-tests-one-gpu", 2, one_gpu), "nccl-one-gpu-checks": ("nccl-tests-check-one-gpu", 2, checks),
           "nccl-processes": ("nccl-tests-processes", 4, times), "nccl-processes-checks": ("nccl-tests-check-processes", 4, checks)}

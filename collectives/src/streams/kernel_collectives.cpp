@@ -179,8 +179,7 @@ asio::awaitable<kernel_collectives::made> kernel_collectives::make(communicator&
   co_return outcome;
 }
 
-kernel_collectives::kernel_collectives(accelerator& of, int rank) noexcept
-    : of_(of), rank_(rank) {}
+kernel_collectives::kernel_collectives(accelerator& of, int rank) noexcept : of_(of), rank_(rank) {}
 
 kernel_collectives::~kernel_collectives() {
   if (!memory_) return;
