@@ -13,7 +13,7 @@
 #include <tandem/kernel_collectives.hpp>
 #include <tandem/kernel_messages.hpp>
 
-#include "collectives/job.hpp"
+#include "collectives/device_job.hpp"
 #include "collectives/slow.hpp"
 #include "support/pattern.hpp"
 
@@ -23,17 +23,12 @@ namespace {
 using byte_vector = std::vector<std::byte>;
 using clock = std::chrono::steady_clock;
 
-/// Its channels carry memory of devices.
-class gpu_ranks : public job {
+/// Its channels carry memory of devices; the tests allocate it.
+class gpu_ranks : public device_job {
  public:
   explicit gpu_ranks(int ranks)
-      : job(*std::ranges::find(fabric_kinds(), "shm", &fabric_kind::name), ranks, settings()) {
-    worlds.clear();
-    for (auto& each : fabrics) each = devices::make_fabric(std::move(each), settings());
-    for (const auto& each : fabrics) {
-      worlds.push_back(std::make_unique<communicator>(*each, settings()));
-    }
-  }
+      : device_job(*std::ranges::find(fabric_kinds(), "shm", &fabric_kind::name), ranks, settings(),
+                   [](int) { return -1; }) {}
 };
 
 class KernelsOnGpu : public testing::Test {

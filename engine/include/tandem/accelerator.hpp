@@ -30,8 +30,10 @@ struct accelerator_facts {
   std::size_t memory_bytes = 0;
   int multiprocessors = 0;
   int copy_engines = 0;
-  int numa_node = -1;                  ///< of the host; -1: unknown
-  bool has_stream_memory_ops = false;  ///< streams can wait on and write 32-bit words
+  int numa_node = -1;  ///< of the host; -1: unknown
+  /// Streams can wait on and write 32-bit words, and do not share hardware queues, where one that
+  /// waits would hold up others (CUDA_DEVICE_MAX_CONNECTIONS below 8).
+  bool has_stream_memory_ops = false;
   bool exports_dma_buf = false;
   bool supports_rdma = false;     ///< the driver reports that NICs can access its memory
   bool needs_rdma_flush = false;  ///< NIC writes are visible in order only after a flush
