@@ -15,7 +15,8 @@ struct kernel_jobs : device_jobs {
     separate_islands();
   }
   void run(const std::function<void(device_rank&)>& what, const char* max_bytes = "256K") {
-    device_jobs::run(what, {"stream-kernel-bytes", max_bytes, nullptr});
+    device_jobs::run(what,
+                     {"stream-kernel-bytes", max_bytes, "stream-staging-bytes", "0", nullptr});
   }
   std::size_t launches() const { return gpus.gpus.seen().launches; }
 };

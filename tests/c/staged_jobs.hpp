@@ -16,7 +16,8 @@ struct staged_jobs : device_jobs {
     separate_islands();
   }
   void run(const std::function<void(device_rank&)>& what, const char* max_bytes = "64K") {
-    device_jobs::run(what, {"stream-staging-bytes", max_bytes, nullptr});
+    device_jobs::run(what,
+                     {"stream-staging-bytes", max_bytes, "stream-kernel-bytes", "0", nullptr});
   }
 };
 

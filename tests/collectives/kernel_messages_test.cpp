@@ -9,6 +9,7 @@
 #include <tandem/kernel_messages.hpp>
 
 #include "collectives/device_job.hpp"
+#include "streams/kernel_beginning.hpp"
 #include "streams/slot_words.hpp"
 #include "support/pattern.hpp"
 
@@ -46,6 +47,23 @@ class KernelMessages : public testing::Test {
 
   devices_with_kernels devices;
 };
+
+TEST(KernelBeginning, ProcessesTakeTurnsOnADeviceWithoutMps) {
+  const detail::kernel_beginning one{.device = 7, .process = 100, .can = 1};
+  detail::kernel_beginning other = one;
+  EXPECT_FALSE(one.takes_turns_with(other));
+  other.process = 101;
+  EXPECT_TRUE(one.takes_turns_with(other));
+  other.runs_processes_at_once = 1;
+  EXPECT_TRUE(other.takes_turns_with(one));
+  detail::kernel_beginning at_once = one;
+  at_once.runs_processes_at_once = 1;
+  EXPECT_FALSE(other.takes_turns_with(at_once));
+  other = one;
+  other.process = 101;
+  other.device = 8;
+  EXPECT_FALSE(one.takes_turns_with(other));
+}
 
 TEST_F(KernelMessages, OfAnyLength) {
   // The last are longer than all slots.

@@ -1,14 +1,18 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <functional>
 #include <new>
 #include <tandem/detail/stream_word.hpp>
 #include <tandem/kernel_messages.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 
+#include "streams/kernel_beginning.hpp"
 #include "streams/messages_about_streams.hpp"
 #include "streams/slot_kernels.hpp"
 #include "streams/slot_launch.hpp"
@@ -32,6 +36,15 @@ asio::awaitable<Message> exchange_with(std::shared_ptr<group> over, int peer, Me
                                        std::uint16_t tag) {
   co_await detail::post_about_streams(over, peer, mine, tag);
   co_return co_await detail::take_about_streams<Message>(over, peer, tag);
+}
+
+using detail::kernel_beginning;
+
+kernel_beginning beginning_on(const accelerator& of) {
+  return {.device = std::hash<std::string>{}(of.facts().uuid),
+          .process = ::getpid(),
+          .can = 1,
+          .runs_processes_at_once = static_cast<std::uint8_t>(of.facts().runs_processes_at_once)};
 }
 
 /// Waits until `find` finds something.
@@ -123,9 +136,15 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
     }
   }
   const auto agree = [&]() -> asio::awaitable<void> {
-    const std::uint8_t can = outcome.why_not.empty() ? 1 : 0;
-    const std::uint8_t they_can = co_await exchange_with(in, peer, can, tag);
-    if (can != 0 && they_can == 0) outcome.why_not = "the other rank cannot";
+    kernel_beginning own;
+    if (outcome.why_not.empty()) own = beginning_on(of);
+    const kernel_beginning theirs = co_await exchange_with(in, peer, own, tag);
+    if (own.can == 0) co_return;
+    if (theirs.can == 0) {
+      outcome.why_not = "the other rank cannot";
+    } else if (own.takes_turns_with(theirs)) {
+      outcome.why_not = "kernels of both ranks take turns on one GPU, which MPS would run at once";
+    }
   };
   co_await agree();
   if (!outcome.why_not.empty()) co_return outcome;

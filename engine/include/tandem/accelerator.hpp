@@ -34,6 +34,8 @@ struct accelerator_facts {
   /// Streams can wait on and write 32-bit words, and do not share hardware queues, where one that
   /// waits would hold up others (CUDA_DEVICE_MAX_CONNECTIONS below 8).
   bool has_stream_memory_ops = false;
+  /// Kernels of several processes run at the same time (CUDA's MPS), not in turns.
+  bool runs_processes_at_once = false;
   bool exports_dma_buf = false;
   bool supports_rdma = false;     ///< the driver reports that NICs can access its memory
   bool needs_rdma_flush = false;  ///< NIC writes are visible in order only after a flush

@@ -73,11 +73,11 @@ struct settings {
   bool stream_waits = false;
   /// C interface: operations on device memory that channels carry go through pinned memory in the
   /// order of streams if no rank has more data than this; 0: none. The lowest of all ranks holds.
-  std::size_t stream_staging_bytes = 0;
+  std::size_t stream_staging_bytes = std::size_t{64} << 10;
   /// C interface: of calls that a stream may carry out, messages and collectives between GPUs of
   /// one host that reach each other, of at most so many bytes, are carried out by kernels; 0: none.
   /// The lowest of all ranks holds.
-  std::size_t stream_kernel_bytes = 0;
+  std::size_t stream_kernel_bytes = std::size_t{4} << 20;
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};

@@ -84,6 +84,7 @@ cuda_device::cuda_device(const detail::cuda& driver, int ordinal) : driver_(driv
   facts_.numa_node = numa_node_of(facts_.pci);
   facts_.has_stream_memory_ops =
       attribute(cu::can_use_64_bit_stream_mem_ops) != 0 && !streams_share_queues();
+  facts_.runs_processes_at_once = attribute(cu::mps_enabled) != 0;
   facts_.exports_dma_buf = driver_.export_range != nullptr && attribute(cu::dma_buf_supported) != 0;
   facts_.supports_rdma = attribute(cu::gpu_direct_rdma_supported) != 0;
   constexpr int ordered_for_owner = 100;  // CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER

@@ -102,6 +102,9 @@ cu::result device_attribute(int* into, int which, cu::device of) {
       case cu::can_use_64_bit_stream_mem_ops:
         *into = in.options.stream_values ? 1 : 0;
         break;
+      case cu::mps_enabled:
+        *into = in.options.mps ? 1 : 0;
+        break;
       case cu::dma_buf_supported:
         *into = in.options.dma_buf ? 1 : 0;
         break;

@@ -36,6 +36,7 @@ class cuda_double {
     std::optional<std::vector<std::pair<int, int>>> peers = {};
     bool stream_values = true;
     bool dma_buf = true;
+    bool mps = false;  ///< kernels of several processes at once
     bool gpu_direct = true;
     int writes_ordering = 0;  ///< 0: writes of NICs have to be flushed; 100: not for the owner
 

@@ -50,7 +50,7 @@ inline constexpr int multiprocessor_count = 16, async_engine_count = 40, unified
                      compute_capability_major = 75, compute_capability_minor = 76,
                      gpu_direct_rdma_supported = 116, gpu_direct_rdma_flush_options = 117,
                      gpu_direct_rdma_writes_ordering = 118, can_use_64_bit_stream_mem_ops = 122,
-                     dma_buf_supported = 124;
+                     dma_buf_supported = 124, mps_enabled = 133;
 // CUpointer_attribute
 inline constexpr int pointer_memory_type = 2, pointer_sync_memops = 6, pointer_buffer_id = 7,
                      pointer_device_ordinal = 9, pointer_is_ipc_capable = 10;
