@@ -68,9 +68,7 @@ void translate(cuda_double& gpus, slot_work& work) {
     try {
       translate(gpus, each.other, sizeof *each.other);
     } catch (const std::out_of_range&) {
-      // The peer has ended. As between processes, its memory stays while it is mapped.
-      static const auto ended = std::make_unique<detail::slot_memory>();
-      each.other = ended.get();
+      each.other = nullptr;  // the peer has ended: an aborted kernel does not need it
     }
     translate(gpus, each.report, sizeof *each.report);
     for (unsigned k = 0; k < each.messages; ++k) {
