@@ -64,6 +64,41 @@ asio::awaitable<std::invoke_result_t<Find>> poll_for(asio::any_io_executor execu
 
 }  // namespace
 
+namespace {
+
+/// Where the other rank is of this process, mapping its slots does not keep them, as it does
+/// between processes: a kernel here may still write to them after that rank's end.
+class shared_slots {
+ public:
+  static std::shared_ptr<const buffer> make(const accelerator& on) {
+    auto made = std::make_shared<const buffer>(sizeof(slot_memory), on.kind(), on.device());
+    const std::lock_guard lock(mutex());
+    std::erase_if(all(), [](const std::weak_ptr<const buffer>& each) { return each.expired(); });
+    all().push_back(made);
+    return made;
+  }
+  /// Null: they are of another process.
+  static std::shared_ptr<const buffer> find(const void* at) {
+    const std::lock_guard lock(mutex());
+    for (const std::weak_ptr<const buffer>& each : all()) {
+      if (std::shared_ptr<const buffer> of = each.lock(); of && of->data() == at) return of;
+    }
+    return nullptr;
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::vector<std::weak_ptr<const buffer>>& all() {
+    static std::vector<std::weak_ptr<const buffer>> one;
+    return one;
+  }
+};
+
+}  // namespace
+
 /// Pinned, and written by kernels.
 struct kernel_messages::report {
   explicit report(accelerator& on)
@@ -77,12 +112,12 @@ struct kernel_messages::memory {
   explicit memory(accelerator& on)
       : of(on),
         kernels(detail::slot_kernels::of(on)),
-        slots(sizeof(slot_memory), on.kind(), on.device()),
+        slots(shared_slots::make(on)),
         report(std::make_shared<const kernel_messages::report>(on)) {
     const device_stream fills(on);
-    on.fill(slots.data(), 0, slots.size(), fills.get());
+    on.fill(slots->data(), 0, slots->size(), fills.get());
     on.finish(fills.get());
-    end.own = reinterpret_cast<slot_memory*>(slots.data());
+    end.own = reinterpret_cast<slot_memory*>(slots->data());
     end.report = static_cast<slot_report*>(on.device_pointer(report->words));
   }
   bool is_idle() const noexcept {
@@ -95,9 +130,10 @@ struct kernel_messages::memory {
 
   accelerator& of;
   const std::shared_ptr<const detail::slot_kernels> kernels;
-  const buffer slots;
+  const std::shared_ptr<const buffer> slots;
   const std::shared_ptr<const kernel_messages::report> report;
   std::unique_ptr<const mapped_memory> other;
+  std::shared_ptr<const buffer> other_slots;  ///< null: mapped from another process
   detail::slot_end end;
 };
 
@@ -149,7 +185,7 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
   co_await agree();
   if (!outcome.why_not.empty()) co_return outcome;
   channel& to = *in->to(peer).on;
-  const const_view slots = mine->slots.view();
+  const const_view slots = mine->slots->view();
   const memory_location here =
       co_await poll_for(over.get_executor(), [&] { return to.locate_memory(slots); });
   const memory_location there = co_await exchange_with(in, peer, here, tag);
@@ -161,6 +197,7 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
       co_await poll_for(over.get_executor(), [&] { return to.map_memory(there, slots.bytes, of); });
   if (mine->other) {
     mine->end.other = static_cast<slot_memory*>(mine->other->view().data);
+    mine->other_slots = shared_slots::find(mine->end.other);
   } else {
     outcome.why_not = "the memory of the other GPU cannot be mapped";
   }
