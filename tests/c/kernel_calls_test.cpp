@@ -145,9 +145,11 @@ TEST(KernelCalls, DifferentLengthsAreNamed) {
 
 TEST(KernelCalls, AnAbortLetsTheStreamsGo) {
   kernel_jobs jobs({0, 1});
-  jobs.run([](device_rank& me) {
+  std::atomic<int> through{0};
+  jobs.run([&through](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
+    for (++through; through < 2;) std::this_thread::yield();
     if (me.rank == 1) {
       tandem_job_abort(me.job, "for a test");
       return;

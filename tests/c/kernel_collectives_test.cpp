@@ -245,9 +245,11 @@ TEST(KernelCollectiveCalls, ThatDifferAreNamed) {
 
 TEST(KernelCollectiveCalls, AnAbortLetsTheStreamsGo) {
   kernel_jobs jobs({0, 1});
-  jobs.run([](device_rank& me) {
+  std::atomic<int> through{0};
+  jobs.run([&through](device_rank& me) {
     filled_bytes data(me, 3000), result(me, 3000);
     for (int i = 0; i < 2; ++i) sum_of_all(me, data, result, i);
+    for (++through; through < 2;) std::this_thread::yield();
     if (me.rank == 1) {
       tandem_job_abort(me.job, "for a test");
       return;

@@ -187,6 +187,61 @@ TEST(StagedCalls, NeedNoDriver) {
   }
 }
 
+/// As above, while a program wants to know of an operation that is on a stream.
+TEST(StagedCalls, NeedNoDriverWhileOthersAreReported) {
+  device_jobs jobs({0, 1});
+  std::array<std::atomic<int>, 2> here{};
+  const auto meet = [&here](std::size_t at) {
+    ++here[at];
+    while (here[at] < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  jobs.run([&](device_rank& me) {
+    constexpr tandem_reduction not_in_library{TANDEM_INT32, TANDEM_BAND, 1};
+    device_numbers data(me, filled(100, 1)), staged(me, filled(100, 3));
+    const auto reduce = [&](const device_numbers& what, const tandem_reduction& how,
+                            accelerator::stream on) {
+      tandem_call call = me.call();
+      call.stream = on;
+      tandem_op* op = nullptr;
+      EXPECT_EQ(
+          tandem_all_reduce(me.world, what.buffer(), what.buffer(), how, &call, &op, &me.error),
+          TANDEM_OK)
+          << me.error.text;
+      return op;
+    };
+    for (const auto& [what, how] : {std::pair(&data, added), std::pair(&staged, not_in_library)}) {
+      EXPECT_EQ(me.finish(reduce(*what, how, me.stream.get())), TANDEM_OK) << me.error.text;
+    }
+    EXPECT_EQ(data.get(), filled(100, 2));
+    standing_stream behind(*me.gpu), blocked(*me.gpu);
+    tandem_op* const queued = reduce(data, added, behind.get());
+    std::atomic<bool> is_reported{false};
+    tandem_op_on_complete(
+        queued, [](void* context, tandem_op*) { *static_cast<std::atomic<bool>*>(context) = true; },
+        &is_reported);
+    blocked.hold(me.stream.get());
+    tandem_op* const op = reduce(staged, not_in_library, me.stream.get());
+    EXPECT_EQ(tandem_op_wait_stream(op, me.stream.get(), &me.error), TANDEM_OK);
+    meet(0);
+    if (me.rank == 0) {
+      const std::shared_ptr<void> locked = jobs.gpus.gpus.lock_driver();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    meet(1);
+    blocked.release();
+    EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_OK) << me.error.text;
+    EXPECT_FALSE(is_reported);
+    behind.release();
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!is_reported && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    EXPECT_TRUE(is_reported);
+    tandem_op_release(queued);
+    tandem_op_release(op);
+    EXPECT_EQ(data.get(), filled(100, 4));
+    EXPECT_EQ(staged.get(), filled(100, 3));
+  });
+}
+
 /// More than there are blocks of pinned memory, behind a stream that stands still.
 TEST(StagedCalls, MoreThanThereAreBlocks) {
   staged_jobs jobs({0, 1});

@@ -215,10 +215,12 @@ TEST(StreamMessages, WhileAnotherThreadCaptures) {
 TEST(StreamMessages, AnAbortLetsTheStreamsGo) {
   device_jobs jobs({0, 1});
   jobs.separate_islands();
+  std::atomic<int> through{0};
   std::atomic<bool> is_over{false};
-  jobs.run([&is_over](device_rank& me) {
+  jobs.run([&](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 3; ++i) exchange(me, sent, received);
+    for (++through; through < 2;) std::this_thread::yield();
     if (me.rank == 1) {
       standing_stream blocked(*me.gpu);
       // Both have called, but this rank's view is not ready.

@@ -1,6 +1,9 @@
 #include "operation.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <thread>
 #include <utility>
 
@@ -13,6 +16,9 @@ using clock = std::chrono::steady_clock;
 /// A thread that waits for the device polls this long, then looks at this interval.
 constexpr microseconds poll_time{200};
 constexpr microseconds poll_interval{50};
+/// Of the loop, where a user waits for the report: doubled each time.
+constexpr microseconds first_look_interval{20};
+constexpr microseconds last_look_interval{320};
 
 }  // namespace
 
@@ -103,6 +109,7 @@ void operation_state::let_stream_wait(accelerator::stream stream) {
     }
   }
   ++use_->waiting_streams;
+  loop_.wait_for_driver_turns();
   if (use_->driver_users.load() > 0) {
     --use_->waiting_streams;
     wait(progress::time_point::max());
@@ -194,18 +201,29 @@ bool operation_state::finish_if_reached() {
   return is_done();
 }
 
+bool operation_state::finish_if_reached_by_turn() {
+  const progress::driver_turn mine(loop_);
+  return mine.may_call() ? finish_if_reached() : is_done();
+}
+
 /// Where a user waits for the report.
 void operation_state::finish_when_reached() {
   loop_.submit([self = shared_from_this()] {
-    std::shared_ptr<device_side> side;
-    {
-      const std::lock_guard lock(self->mutex_);
-      side = self->side_;
-    }
-    if (!side || !self->is_answered()) return;  // complete, or called again then
-    asio::co_spawn(self->loop_.executor(), side->reached(self->end_),
-                   [self, side](std::exception_ptr failure) { self->finish(failure); });
+    if (!self->is_answered()) return;  // called again then
+    asio::co_spawn(self->loop_.executor(), self->look_until_reached(),
+                   [self](std::exception_ptr) {});
   });
+}
+
+/// No wait of the device's watch, which would keep calling the driver.
+asio::awaitable<void> operation_state::look_until_reached() {
+  asio::steady_timer later(loop_.executor());
+  microseconds interval = first_look_interval;
+  while (!finish_if_reached_by_turn()) {
+    later.expires_after(interval);
+    co_await later.async_wait(asio::use_awaitable);
+    interval = std::min(2 * interval, last_look_interval);
+  }
 }
 
 asio::awaitable<void> operation_state::run(std::function<void()> begun) {

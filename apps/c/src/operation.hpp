@@ -132,6 +132,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void was_answered(int from, std::size_t length);
   /// Whether its calls are complete; finishes it if they are.
   bool finish_if_reached();
+  /// The same on the loop. If it may not call the driver now: whether it is known to be complete.
+  bool finish_if_reached_by_turn();
 
   // On the loop.
 
@@ -146,6 +148,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
  private:
   asio::awaitable<void> run(std::function<void()> begun);
   void finish_when_reached();
+  asio::awaitable<void> look_until_reached();
   void note_routed();
   void note_known();
   bool may_go_on() const noexcept;

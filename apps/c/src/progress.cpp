@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <exception>
 #include <tandem/detail/resources.hpp>
 #include <utility>
@@ -152,6 +153,12 @@ void progress::let_streams_go_on(const device_use& on) {
     poll();
     if (on.waiting_streams.load() > 0) std::this_thread::sleep_for(streams_interval);
   }
+}
+
+bool progress::no_stream_waits() noexcept {
+  const std::lock_guard lock(uses_mutex_);
+  return std::ranges::all_of(uses_,
+                             [](const auto& each) { return each.second.waiting_streams == 0; });
 }
 
 void progress::notify() noexcept {

@@ -97,6 +97,29 @@ class progress {
   void hand_over();
   /// Makes progress until no stream of the device waits for an operation. Not on the loop.
   void let_streams_go_on(const device_use& on);
+
+  /// A short call of the driver by the loop. While it exists and `may_call`, no stream waits for
+  /// the loop, on any device, as a driver's lock may be for all; a thread that is about to let one
+  /// wait waits for its end.
+  class driver_turn {
+   public:
+    explicit driver_turn(progress& of) noexcept : of_(of) {
+      ++of_.driver_turns_;
+      may_call_ = of_.no_stream_waits();
+    }
+    ~driver_turn() { --of_.driver_turns_; }
+    driver_turn(const driver_turn&) = delete;
+    driver_turn& operator=(const driver_turn&) = delete;
+    bool may_call() const noexcept { return may_call_; }
+
+   private:
+    progress& of_;
+    bool may_call_ = false;
+  };
+  /// After the stream has been counted.
+  void wait_for_driver_turns() const noexcept {
+    while (driver_turns_.load() > 0) std::this_thread::yield();
+  }
   /// Calls `what` on a thread of its own, in order.
   void notify_user(std::function<void()> what);
 
@@ -117,6 +140,7 @@ class progress {
   explicit progress(spin_policy policy);
   ~progress() = delete;
 
+  bool no_stream_waits() noexcept;
   bool try_enter();
   bool enter(std::unique_lock<std::mutex>& lock);
   void leave();
@@ -140,6 +164,7 @@ class progress {
   std::atomic<int> queued_{0};
   std::mutex uses_mutex_;
   std::map<std::pair<memory_kind, int>, device_use> uses_;
+  std::atomic<int> driver_turns_{0};
   std::atomic<int> posted_{0};  ///< by `submit`, and not run yet
   const std::atomic<bool> never_{false};
   std::thread progress_thread_;

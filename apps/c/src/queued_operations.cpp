@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,20 +41,15 @@ void queued_operations::look_again() {
 }
 
 void queued_operations::look() {
+  if (std::optional<error> failure = find_failure_()) return group_.job()->fail(*failure);
   std::unique_lock lock(mutex_);
-  // The driver may be locked then.
-  if (std::ranges::any_of(
-          entries_, [](const entry& each) { return each.op->use()->waiting_streams.load() > 0; })) {
-    return look_again();
-  }
-  if (std::optional<error> failure = find_failure_()) {
-    lock.unlock();
-    return group_.job()->fail(*failure);
-  }
+  std::optional<progress::driver_turn> mine(std::in_place, group_.loop());
+  if (!mine->may_call()) return look_again();
   const auto now = std::chrono::steady_clock::now();
   std::erase_if(entries_, [](const entry& each) { return each.op->finish_if_reached(); });
   const auto first_late =
       std::ranges::find_if(entries_, [now](const entry& each) { return each.deadline <= now; });
+  mine.reset();
   is_looking_ = !entries_.empty();
   if (is_looking_) look_again();
   if (first_late == entries_.end()) return;
@@ -94,7 +90,7 @@ void queued_operations::fail(const error& why) {
     all.swap(entries_);
   }
   for (const entry& each : all) {
-    if (!each.op->finish_if_reached()) each.op->finish(std::make_exception_ptr(why));
+    if (!each.op->finish_if_reached_by_turn()) each.op->finish(std::make_exception_ptr(why));
   }
 }
 
