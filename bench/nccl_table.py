@@ -39,16 +39,17 @@ def checks(records, _ranks=2):
 
 
 def one_gpu(records, _ranks=2):
-    """Microseconds of two ranks on one GPU, by settings."""
+    """Microseconds of two ranks on one GPU: channels alone, and kernels, which one of the two libraries names by its settings."""
+    named = next(r["library"] for r in records if "TANDEM_STREAM_KERNEL_BYTES=" in r["library"])
+    by_kernels = {r["library"]: (r["library"] == named) != ("KERNEL_BYTES=0" in named) for r in records}
     cells = {}
     for r in records:
-        cells.setdefault((r["program"], r["bytes"], r["library"]), []).append(r["out_of_place"]["time_us"])
-    rows = [["nccl-tests", "bytes", "default, us", "kernels, us", "default / kernels"]]
+        cells.setdefault((r["program"], r["bytes"], by_kernels[r["library"]]), []).append(r["out_of_place"]["time_us"])
+    rows = [["nccl-tests", "bytes", "channels, us", "kernels, us", "channels / kernels"]]
     for program in dict.fromkeys(p for p, *_ in cells):
         for size in sorted({size for p, size, _ in cells if p == program and size}):
-            default, kernels = (statistics.median(next(cells[p, b, of] for p, b, of in cells if (p, b) == (program, size) and is_default == (of == "default")))
-                                for is_default in (True, False))
-            rows.append([program, tables.bytes_text(size), tables.number(default), tables.number(kernels), f"{default / kernels:.2f}"])
+            channels, kernels = (statistics.median(cells[program, size, which]) for which in (False, True))
+            rows.append([program, tables.bytes_text(size), tables.number(channels), tables.number(kernels), f"{channels / kernels:.2f}"])
     return rows
 
 

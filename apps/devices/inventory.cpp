@@ -40,7 +40,8 @@ std::vector<capability> capabilities_of(accelerator& one, const accelerators& al
   list.push_back({"stream memory operations", facts.has_stream_memory_ops,
                   facts.has_stream_memory_ops ? ""
                                               : "the driver does not provide them, or "
-                                                "CUDA_DEVICE_MAX_CONNECTIONS is less than 8"});
+                                                "CUDA_DEVICE_MAX_CONNECTIONS is less than 8, or "
+                                                "not set where MPS shares the device"});
   list.push_back({"dma-buf", facts.exports_dma_buf,
                   facts.exports_dma_buf
                       ? ""

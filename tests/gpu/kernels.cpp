@@ -36,6 +36,11 @@ class KernelsOnGpu : public testing::Test {
   void SetUp() override {
     const accelerators here = find_accelerators(memory_kind::cuda);
     if (here.found.empty()) GTEST_SKIP() << here.why_none;
+    if (!here.found.front()->facts().has_stream_memory_ops) {
+      GTEST_SKIP()
+          << "streams of all ranks share the hardware queues of this process: without MPS, "
+             "or with CUDA_DEVICE_MAX_CONNECTIONS=8";
+    }
     found_ = here.found;
   }
   accelerator& device_of(int rank) const {

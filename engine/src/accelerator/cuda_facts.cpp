@@ -11,15 +11,16 @@ namespace {
 
 namespace cu = detail::cu;
 
-/// Whether the user lets the driver have fewer hardware queues than its 8 (CUDA's programming
-/// guide): a stream that waits for a word holds up those behind it in its queue, also the one whose
-/// work the peer needs before it writes that word. With 1, messages both ways stood still on an
-/// H200.
-bool streams_share_queues() {
+/// Whether the driver has fewer hardware queues than its usual 8 (CUDA's programming guide), as the
+/// user wishes or as a client of MPS, whose clients share one pool of queues (MPS' guide): a stream
+/// that waits for a word holds up those behind it in its queue, also the one whose work the peer
+/// needs before it writes that word. With 1, messages both ways stood still on an H200, as did
+/// those of two streams of two ranks in one client of MPS.
+bool streams_share_queues(bool is_client_of_mps) {
   constexpr int usual_queues = 8;
   const char* const given = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-  const int queues = given == nullptr ? usual_queues : std::atoi(given);
-  return queues > 0 && queues < usual_queues;
+  const int wished = given == nullptr ? 0 : std::atoi(given);
+  return wished > 0 ? wished < usual_queues : is_client_of_mps;
 }
 
 std::string_view cuda_advice_for(cu::result code) noexcept {
@@ -82,9 +83,9 @@ cuda_device::cuda_device(const detail::cuda& driver, int ordinal) : driver_(driv
   facts_.multiprocessors = attribute(cu::multiprocessor_count);
   facts_.copy_engines = attribute(cu::async_engine_count);
   facts_.numa_node = numa_node_of(facts_.pci);
-  facts_.has_stream_memory_ops =
-      attribute(cu::can_use_64_bit_stream_mem_ops) != 0 && !streams_share_queues();
   facts_.runs_processes_at_once = attribute(cu::mps_enabled) != 0;
+  facts_.has_stream_memory_ops = attribute(cu::can_use_64_bit_stream_mem_ops) != 0 &&
+                                 !streams_share_queues(facts_.runs_processes_at_once);
   facts_.exports_dma_buf = driver_.export_range != nullptr && attribute(cu::dma_buf_supported) != 0;
   facts_.supports_rdma = attribute(cu::gpu_direct_rdma_supported) != 0;
   constexpr int ordered_for_owner = 100;  // CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER

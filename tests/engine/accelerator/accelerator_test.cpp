@@ -50,11 +50,17 @@ TEST(accelerator, facts_of_a_less_capable_device) {
 
 /// A stream that waits would hold up the others of its hardware queue.
 TEST(accelerator, streams_that_share_a_queue_do_not_wait) {
-  for (const auto& [queues, wait] :
-       {std::pair{"1", false}, {"7", false}, {"8", true}, {"", true}}) {
-    const environment_variable given("CUDA_DEVICE_MAX_CONNECTIONS", queues);
-    const cuda_double gpus;
-    EXPECT_EQ(cuda_at(0).facts().has_stream_memory_ops, wait) << queues;
+  for (const bool mps : {false, true}) {
+    for (const auto& [queues, wait] :
+         {std::pair{"1", false}, {"7", false}, {"8", true}, {"", !mps}}) {
+      const environment_variable given("CUDA_DEVICE_MAX_CONNECTIONS", queues);
+      cuda_double::options as;
+      as.mps = mps;
+      const cuda_double gpus(as);
+      const accelerator_facts& facts = cuda_at(0).facts();
+      EXPECT_EQ(facts.has_stream_memory_ops, wait) << queues << (mps ? " by MPS" : "");
+      EXPECT_EQ(facts.runs_processes_at_once, mps);
+    }
   }
 }
 
