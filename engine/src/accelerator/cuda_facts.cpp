@@ -12,9 +12,9 @@ namespace {
 namespace cu = detail::cu;
 
 /// Whether the driver has fewer hardware queues than its usual 8 (CUDA's programming guide), as the
-/// user sets it or as a client of MPS, whose clients share one pool of queues (MPS' guide): a stream
-/// that waits for a word holds up those behind it in its queue, also the one whose work the peer
-/// needs before it writes that word. With 1, messages both ways stood still on an H200, as did
+/// user sets it or as a client of MPS, whose clients share one pool of queues (MPS' guide): a
+/// stream that waits for a word holds up those behind it in its queue, also the one whose work the
+/// peer needs before it writes that word. With 1, messages both ways stood still on an H200, as did
 /// those of two streams of two ranks in one client of MPS.
 bool streams_share_queues(bool is_client_of_mps) {
   constexpr int usual_queues = 8;
