@@ -93,7 +93,9 @@ void group_of_ranks::launch(submitted what) {
   std::function<void()> begun;
   if ((*which)->begins_after_stream()) {
     beginning_ = which->get();
-    begun = [self = shared_from_this()] {
+    // It may have ended before this is called, and the next one be beginning.
+    begun = [self = shared_from_this(), op = *which] {
+      if (self->beginning_ != op.get()) return;
       self->beginning_ = nullptr;
       self->launch_waiting();
     };
