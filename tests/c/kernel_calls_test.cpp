@@ -1,6 +1,7 @@
 // Short messages between islands of one host, which kernels carry out on the callers' streams,
 // through the C interface.
 #include <atomic>
+#include <barrier>
 #include <chrono>
 
 #include "c/kernel_jobs.hpp"
@@ -145,11 +146,11 @@ TEST(KernelCalls, DifferentLengthsAreNamed) {
 
 TEST(KernelCalls, AnAbortLetsTheStreamsGo) {
   kernel_jobs jobs({0, 1});
-  std::atomic<int> through{0};
+  std::barrier<> through(2);
   jobs.run([&through](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
-    for (++through; through < 2;) std::this_thread::yield();
+    through.arrive_and_wait();
     if (me.rank == 1) {
       tandem_job_abort(me.job, "for a test");
       return;

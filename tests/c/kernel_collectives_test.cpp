@@ -1,6 +1,7 @@
 // Short collectives between islands of one host, which kernels carry out on the callers' streams,
 // through the C interface.
 #include <atomic>
+#include <barrier>
 #include <numeric>
 #include <string>
 
@@ -245,11 +246,11 @@ TEST(KernelCollectiveCalls, ThatDifferAreNamed) {
 
 TEST(KernelCollectiveCalls, AnAbortLetsTheStreamsGo) {
   kernel_jobs jobs({0, 1});
-  std::atomic<int> through{0};
+  std::barrier<> through(2);
   jobs.run([&through](device_rank& me) {
     filled_bytes data(me, 3000), result(me, 3000);
     for (int i = 0; i < 2; ++i) sum_of_all(me, data, result, i);
-    for (++through; through < 2;) std::this_thread::yield();
+    through.arrive_and_wait();
     if (me.rank == 1) {
       tandem_job_abort(me.job, "for a test");
       return;

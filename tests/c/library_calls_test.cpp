@@ -1,4 +1,5 @@
 // Operations on device memory that a vendor's library carries out, through the C interface.
+#include <barrier>
 #include <numeric>
 
 #include "c/device_job.hpp"
@@ -49,7 +50,9 @@ TEST(LibraryCalls, OtherReductions) {
 }
 
 TEST(LibraryCalls, RanksThatShareADeviceUseChannels) {
-  expect_log("ranks 0 and 1 share a device");
+  expect_log(
+      "ranks 0 and 1 share a device, up to 4M by kernels, up to 64K in the order of streams; "
+      "give each rank a GPU of its own");
   device_jobs jobs({0, 0});
   jobs.run([](device_rank& me) {
     EXPECT_EQ(all_reduced(me, added, 2), filled(5, 4));
@@ -285,10 +288,10 @@ TEST(LibraryCalls, CompletionIsReported) {
 
 TEST(LibraryCalls, ALostRankEndsWhatIsQueued) {
   device_jobs jobs({0, 1, 2});
-  std::atomic<int> reduced{0};
+  std::barrier<> reduced(3);
   jobs.run([&reduced](device_rank& me) {
     EXPECT_EQ(all_reduced(me, added, 1), filled(5, 3));
-    for (++reduced; reduced < 3;) std::this_thread::yield();
+    reduced.arrive_and_wait();
     if (me.rank == 1) return tandem_job_abort(me.job, "for a test");
     device_numbers data(me, filled(5, 1));
     const tandem_call call = me.call();

@@ -1,7 +1,7 @@
 // Collectives on device memory that channels carry, by way of pinned memory in the order of
 // streams, through the C interface.
-#include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 
 #include "c/device_bytes.hpp"
@@ -157,11 +157,7 @@ TEST(StagedCalls, BesideLongerOnes) {
 TEST(StagedCalls, NeedNoDriver) {
   for (const bool in_stream : {false, true}) {
     staged_jobs jobs({0, 1});
-    std::array<std::atomic<int>, 4> here{};
-    const auto meet = [&here](std::size_t at) {
-      ++here[at];
-      while (here[at] < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    };
+    std::barrier<> both(2);
     jobs.run([&](device_rank& me) {
       introduce(me);
       device_numbers data(me, filled(100, 1));
@@ -172,15 +168,15 @@ TEST(StagedCalls, NeedNoDriver) {
       blocked.hold(me.stream.get());
       tandem_op* const op = start_reducing(me, data.buffer(), in_stream);
       EXPECT_EQ(tandem_op_wait_stream(op, me.stream.get(), &me.error), TANDEM_OK);
-      meet(0);
+      both.arrive_and_wait();
       std::shared_ptr<void> locked;
       if (me.rank == 0) locked = jobs.gpus.gpus.lock_driver();
-      meet(1);
+      both.arrive_and_wait();
       blocked.release();
       EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_OK) << me.error.text;
-      meet(2);
+      both.arrive_and_wait();
       locked.reset();
-      meet(3);
+      both.arrive_and_wait();
       tandem_op_release(op);
       EXPECT_EQ(data.get(), filled(100, 4));
     });
@@ -190,11 +186,7 @@ TEST(StagedCalls, NeedNoDriver) {
 /// As above, while a program wants to know of an operation that is on a stream.
 TEST(StagedCalls, NeedNoDriverWhileOthersAreReported) {
   device_jobs jobs({0, 1});
-  std::array<std::atomic<int>, 2> here{};
-  const auto meet = [&here](std::size_t at) {
-    ++here[at];
-    while (here[at] < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  };
+  std::barrier<> both(2);
   jobs.run([&](device_rank& me) {
     constexpr tandem_reduction not_in_library{TANDEM_INT32, TANDEM_BAND, 1};
     device_numbers data(me, filled(100, 1)), staged(me, filled(100, 3));
@@ -222,12 +214,12 @@ TEST(StagedCalls, NeedNoDriverWhileOthersAreReported) {
     blocked.hold(me.stream.get());
     tandem_op* const op = reduce(staged, not_in_library, me.stream.get());
     EXPECT_EQ(tandem_op_wait_stream(op, me.stream.get(), &me.error), TANDEM_OK);
-    meet(0);
+    both.arrive_and_wait();
     if (me.rank == 0) {
       const std::shared_ptr<void> locked = jobs.gpus.gpus.lock_driver();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    meet(1);
+    both.arrive_and_wait();
     blocked.release();
     EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_OK) << me.error.text;
     EXPECT_FALSE(is_reported);

@@ -2,6 +2,7 @@
 // through the C interface.
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 
 #include "c/device_bytes.hpp"
@@ -215,12 +216,12 @@ TEST(StreamMessages, WhileAnotherThreadCaptures) {
 TEST(StreamMessages, AnAbortLetsTheStreamsGo) {
   device_jobs jobs({0, 1});
   jobs.separate_islands();
-  std::atomic<int> through{0};
+  std::barrier<> through(2);
   std::atomic<bool> is_over{false};
   jobs.run([&](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 3; ++i) exchange(me, sent, received);
-    for (++through; through < 2;) std::this_thread::yield();
+    through.arrive_and_wait();
     if (me.rank == 1) {
       standing_stream blocked(*me.gpu);
       // Both have called, but this rank's view is not ready.

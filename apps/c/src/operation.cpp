@@ -1,6 +1,5 @@
 #include "operation.hpp"
 
-#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -16,9 +15,6 @@ using clock = std::chrono::steady_clock;
 /// A thread that waits for the device polls this long, then looks at this interval.
 constexpr microseconds poll_time{200};
 constexpr microseconds poll_interval{50};
-/// Of the loop, where a user waits for the report: doubled each time.
-constexpr microseconds first_look_interval{20};
-constexpr microseconds last_look_interval{320};
 
 }  // namespace
 
@@ -218,11 +214,10 @@ void operation_state::finish_when_reached() {
 /// No wait of the device's watch, which would keep calling the driver.
 asio::awaitable<void> operation_state::look_until_reached() {
   asio::steady_timer later(loop_.executor());
-  microseconds interval = first_look_interval;
+  growing_interval interval;
   while (!finish_if_reached_by_turn()) {
-    later.expires_after(interval);
+    later.expires_after(interval.next());
     co_await later.async_wait(asio::use_awaitable);
-    interval = std::min(2 * interval, last_look_interval);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -26,6 +27,18 @@ namespace asio = boost::asio;
 /// A thread of the library: named, and without signals, which are for the program's own threads.
 /// @par Errors thrown: `errc::limit_exceeded`: no thread could be started.
 std::thread start_thread(const char* name, std::function<void()> body);
+
+/// Between two looks of a loop that sleeps: doubled each time, so that a long wait costs a
+/// hundredth of a core.
+class growing_interval {
+ public:
+  std::chrono::microseconds next() noexcept {
+    return std::exchange(next_, std::min(2 * next_, std::chrono::microseconds(320)));
+  }
+
+ private:
+  std::chrono::microseconds next_{20};
+};
 
 /// Who uses a device in this process. A driver may keep a lock until a stream goes on, as for a
 /// thread that copies pageable memory behind an operation: meanwhile the loop must not call it.

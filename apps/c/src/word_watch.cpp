@@ -4,28 +4,16 @@
 #include <tandem/detail/stream_word.hpp>
 
 namespace tandem::c {
-namespace {
-
-using std::chrono::microseconds;
-
-/// Of a loop that sleeps: doubled each time, so that a long wait costs a hundredth of a core.
-constexpr microseconds first_interval{20};
-constexpr microseconds last_interval{320};
-
-}  // namespace
 
 word_watch::word_watch(const asio::any_io_executor& executor)
-    : pollable(executor, poll_cost::memory_read),
-      changed_(executor),
-      timer_(executor),
-      interval_(first_interval) {}
+    : pollable(executor, poll_cost::memory_read), changed_(executor), timer_(executor) {}
 
 asio::awaitable<void> word_watch::reached(std::uint32_t& word, std::uint32_t value) {
   if (detail::has_reached(word, value)) co_return;
   const std::shared_ptr<word_watch> self = shared_from_this();
   const auto entry = waiting_.insert(waiting_.end(), waiting{&word, value});
   const std::shared_ptr<void> leave(nullptr, [self, entry](void*) { self->waiting_.erase(entry); });
-  interval_ = first_interval;
+  interval_ = {};
   if (!loop().is_polling()) arm();
   while (!detail::has_reached(word, value)) co_await changed_.wait();
 }
@@ -40,7 +28,7 @@ bool word_watch::poll() {
 void word_watch::arm() {
   if (waiting_.empty() || is_timer_set_) return;
   is_timer_set_ = true;
-  timer_.expires_after(interval_);
+  timer_.expires_after(interval_.next());
   timer_.async_wait([weak = weak_from_this()](error_code) {
     if (const auto self = weak.lock()) self->look();
   });
@@ -48,7 +36,6 @@ void word_watch::arm() {
 
 void word_watch::look() {
   is_timer_set_ = false;
-  interval_ = std::min(2 * interval_, last_interval);
   poll();
   if (!loop().is_polling()) arm();
 }

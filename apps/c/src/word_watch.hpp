@@ -1,16 +1,15 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
-#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <tandem/async.hpp>
 #include <tandem/detail/poller.hpp>
 
-namespace tandem::c {
+#include "progress.hpp"
 
-namespace asio = boost::asio;
+namespace tandem::c {
 
 /// Waits on the loop for words of pinned memory that streams write, without a call of the driver,
 /// which another thread may keep locked until the stream goes on. While the loop polls it reads the
@@ -37,7 +36,7 @@ class word_watch final : public std::enable_shared_from_this<word_watch>, privat
   std::list<waiting> waiting_;
   async_condition changed_;
   asio::steady_timer timer_;
-  std::chrono::microseconds interval_;
+  growing_interval interval_;
   bool is_timer_set_ = false;
 };
 

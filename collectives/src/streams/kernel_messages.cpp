@@ -6,11 +6,14 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <new>
+#include <string>
 #include <tandem/detail/stream_word.hpp>
 #include <tandem/kernel_messages.hpp>
 #include <tandem/log.hpp>
 #include <utility>
+#include <vector>
 
 #include "streams/kernel_beginning.hpp"
 #include "streams/messages_about_streams.hpp"
@@ -62,39 +65,33 @@ asio::awaitable<std::invoke_result_t<Find>> poll_for(asio::any_io_executor execu
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Where the other rank is of this process, mapping its slots does not keep them, as it does
 /// between processes: a kernel here may still write to them after that rank's end.
-class shared_slots {
+class slots_of_process {
  public:
-  static std::shared_ptr<const buffer> make(const accelerator& on) {
+  static slots_of_process& get() {
+    static auto& one = *new slots_of_process;  // ranks may end behind static objects
+    return one;
+  }
+  std::shared_ptr<const buffer> make(const accelerator& on) {
     auto made = std::make_shared<const buffer>(sizeof(slot_memory), on.kind(), on.device());
-    const std::lock_guard lock(mutex());
-    std::erase_if(all(), [](const std::weak_ptr<const buffer>& each) { return each.expired(); });
-    all().push_back(made);
+    const std::lock_guard lock(mutex_);
+    std::erase_if(all_, [](const std::weak_ptr<const buffer>& each) { return each.expired(); });
+    all_.push_back(made);
     return made;
   }
   /// Null: they are of another process.
-  static std::shared_ptr<const buffer> find(const void* at) {
-    const std::lock_guard lock(mutex());
-    for (const std::weak_ptr<const buffer>& each : all()) {
+  std::shared_ptr<const buffer> find(const void* at) {
+    const std::lock_guard lock(mutex_);
+    for (const std::weak_ptr<const buffer>& each : all_) {
       if (std::shared_ptr<const buffer> of = each.lock(); of && of->data() == at) return of;
     }
     return nullptr;
   }
 
  private:
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-  static std::vector<std::weak_ptr<const buffer>>& all() {
-    static std::vector<std::weak_ptr<const buffer>> one;
-    return one;
-  }
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<const buffer>> all_;
 };
 
 }  // namespace
@@ -112,7 +109,7 @@ struct kernel_messages::memory {
   explicit memory(accelerator& on)
       : of(on),
         kernels(detail::slot_kernels::of(on)),
-        slots(shared_slots::make(on)),
+        slots(slots_of_process::get().make(on)),
         report(std::make_shared<const kernel_messages::report>(on)) {
     const device_stream fills(on);
     on.fill(slots->data(), 0, slots->size(), fills.get());
@@ -197,7 +194,7 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
       co_await poll_for(over.get_executor(), [&] { return to.map_memory(there, slots.bytes, of); });
   if (mine->other) {
     mine->end.other = static_cast<slot_memory*>(mine->other->view().data);
-    mine->other_slots = shared_slots::find(mine->end.other);
+    mine->other_slots = slots_of_process::get().find(mine->end.other);
   } else {
     outcome.why_not = "the memory of the other GPU cannot be mapped";
   }
