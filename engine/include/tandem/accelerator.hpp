@@ -32,7 +32,7 @@ struct accelerator_facts {
   int copy_engines = 0;
   int numa_node = -1;  ///< of the host; -1: unknown
   /// Streams can wait on and write 32-bit words, and do not share hardware queues, where one that
-  /// waits would hold up others (CUDA_DEVICE_MAX_CONNECTIONS below 8).
+  /// waits would hold up others (CUDA_DEVICE_MAX_CONNECTIONS below 8, or not set under CUDA's MPS).
   bool has_stream_memory_ops = false;
   /// Kernels of several processes run at the same time (CUDA's MPS), not in turns.
   bool runs_processes_at_once = false;
