@@ -146,11 +146,39 @@ asio::awaitable<void> repeat_sums(communicator& among, int count) {
   }
 }
 
-TEST_F(BoardCall, QueuesCallsBeyondItsSlots) {
+TEST_F(BoardCall, MoreThanSixtyFourWaitForTheOldest) {
   for (const int n : {2, 5}) {
-    job ranks(kind("shm"), n, usual());
-    EXPECT_EQ(ranks.run([&](int r) { return repeat_sums(ranks.world(r), 60); }), "");
+    for (const int calls : {60, 300}) {
+      job ranks(kind("shm"), n, usual());
+      EXPECT_EQ(ranks.run([&](int r) { return repeat_sums(ranks.world(r), calls); }), "");
+    }
   }
+}
+
+/// Calls by messages wait for the oldest on some ranks; the one by the board does not pass them.
+TEST_F(BoardCall, DoesNotOvertakeQueuedCalls) {
+  const auto calls_of = [](communicator& among, std::vector<std::vector<std::int32_t>>& data) {
+    std::vector<asio::awaitable<void>> calls;
+    for (int i = 0; i < 70; ++i) {
+      std::vector<std::int32_t>& mine = data.emplace_back(3, i);
+      const algorithm how = i < 69 ? algorithm::ring : algorithm::board;
+      calls.push_back(all_reduce(among, mine, data_type::int32, reduce_op::sum, how));
+    }
+    return calls;
+  };
+  const auto some_or_one = [&](communicator& among) -> asio::awaitable<void> {
+    std::vector<std::vector<std::int32_t>> data;
+    data.reserve(70);
+    std::vector<asio::awaitable<void>> calls = calls_of(among, data);
+    if (among.rank() == 0) {
+      for (auto& each : calls) co_await std::move(each);
+    } else {
+      co_await when_all(std::move(calls));
+    }
+    for (int i = 0; i < 70; ++i) EXPECT_EQ(data[static_cast<std::size_t>(i)][0], 3 * i);
+  };
+  job ranks(kind("shm"), 3, usual());
+  EXPECT_EQ(ranks.run([&](int r) { return some_or_one(ranks.world(r)); }), "");
 }
 
 asio::awaitable<void> recv_many(communicator& among, int count) {

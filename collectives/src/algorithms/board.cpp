@@ -172,6 +172,7 @@ bool board_all_to_all(call& c, board_call& given) {
 
 asio::awaitable<void> run_call(lease slot, board_call given) {
   call& c = *slot;
+  if (c.in->must_queue()) co_await queue_call(c);
   c.open(*c.in, call::kind::collective);
   c.open_board();
   std::exception_ptr failure;

@@ -201,17 +201,9 @@ asio::awaitable<void> synchronized_or_failed(call& c) {
 
 asio::awaitable<void> run_call(lease slot, asio::awaitable<void> algorithm, call::kind what) {
   call& c = *slot;
-  std::exception_ptr failure;
-  if (what == call::kind::collective && c.in->must_queue()) {
-    try {
-      co_await c.in->queue();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    // As of a call in progress: the other ranks wait for it.
-    if (failure) std::rethrow_exception(fail_call(c, failure));
-  }
+  if (what == call::kind::collective && c.in->must_queue()) co_await queue_call(c);
   c.open(*c.in, what);
+  std::exception_ptr failure;
   try {
     co_await std::move(algorithm);
     if (c.outstanding()) co_await c.synchronize();
@@ -230,6 +222,17 @@ asio::awaitable<void> run_call(lease slot, asio::awaitable<void> algorithm, call
     co_await asio::this_coro::throw_if_cancelled(throws);
   }
   std::rethrow_exception(failure);
+}
+
+asio::awaitable<void> queue_call(call& c) {
+  std::exception_ptr failure;
+  try {
+    co_await c.in->queue();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  // As of a call in progress: the other ranks wait for it.
+  if (failure) std::rethrow_exception(fail_call(c, failure));
 }
 
 std::exception_ptr fail_call(call& c, std::exception_ptr failure) {

@@ -130,6 +130,10 @@ class lease {
 asio::awaitable<void> run_call(lease slot, asio::awaitable<void> algorithm,
                                call::kind what = call::kind::collective);
 
+/// Waits for its turn among the collectives that were started before it. The caller opens it before
+/// it suspends again. @pre `group::must_queue`. @par Failure and cancellation  Ends the group.
+asio::awaitable<void> queue_call(call& c);
+
 /// Ends the group of a failed call and reports the failure to every rank. Returns the exception to
 /// throw on this rank.
 std::exception_ptr fail_call(call& c, std::exception_ptr failure);
