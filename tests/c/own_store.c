@@ -51,7 +51,7 @@ static int rank_of_two_jobs(int rank) {
   CHECK(status == TANDEM_ERR_PEER_LOST);
   CHECK(error.peer == 1);
   CHECK(strstr(error.text, "rank 1") != NULL);
-  CHECK(seconds() - begun < 2);
+  CHECK(seconds() - begun < 7); /* keepalive and operation timeouts need longer */
   FAILS(tandem_comm_state(tandem_job_world(job), &error), error, TANDEM_ERR_PEER_LOST, "rank 1");
   tandem_job_destroy(job);
 

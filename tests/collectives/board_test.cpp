@@ -281,7 +281,7 @@ TEST_F(BoardCall, CancellationFailsOtherRanks) {
 
 TEST_F(BoardCall, HonorsOperationTimeout) {
   settings options = usual();
-  options.operation_timeout = std::chrono::milliseconds(50);
+  options.operation_timeout = std::chrono::seconds(3);  // also while ranks join
   job ranks(kind("shm"), 2, options);
   std::vector<std::int32_t> data(4);
   ranks.start([&](int r) { return r == 0 ? sum(ranks.world(0), data) : nothing(); });
@@ -292,9 +292,8 @@ TEST_F(BoardCall, HonorsOperationTimeout) {
 }
 
 TEST_F(BoardCall, TimeoutNamesTheRoot) {
-  settings options = usual();
-  options.operation_timeout = std::chrono::milliseconds(50);
-  job ranks(kind("shm"), 3, options);
+  job ranks(kind("shm"), 3, usual());
+  ranks.world(1).set_timeout(std::chrono::milliseconds(50));
   std::vector<std::int32_t> data(4);
   ranks.start([&](int r) {
     if (r != 1) return nothing();

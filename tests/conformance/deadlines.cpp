@@ -26,13 +26,18 @@ CHANNEL_TEST(deadline_of_a_recv, settings{}) {
   co_await expect_usable(from, to);
 }
 
+/// With lanes that are reset, its announcement may still wait for one.
+static std::string unmatched_send() {
+  return channel_test::GetParam().is_steady ? "send: waiting for the receiver" : "send";
+}
+
 CHANNEL_TEST(deadline_of_an_unmatched_send, small_settings()) {
   std::vector<std::byte> message = pattern(5000, 1);
   pending_operation late(from, operation::kind::send, 0, message);
   late.deadline = clock::now() + 20ms;
   EXPECT_FALSE(late.start());
   co_await late.wait();
-  expect_timed_out(late, {"send: waiting for the receiver", "0 of 5000 bytes"});
+  expect_timed_out(late, {unmatched_send(), "0 of 5000 bytes"});
   co_await send_pattern(from, 1, 10, 0);
   co_await recv_pattern(to, 1, 10, 0);  // ordered after the withdrawal
   co_await expect_usable(from, to);
@@ -91,8 +96,10 @@ CHANNEL_TEST(deadline_of_the_channel, short_timeout()) {
   std::vector<std::byte> into(10);
   const auto of_recv = co_await failure_of(to.recv(0, into));
   expect_error(of_recv, errc::timed_out, {"recv: waiting for a message"});
+  const auto of_probe = co_await failure_of(to.probe(2));
+  expect_error(of_probe, errc::timed_out, {"probe: waiting for a message"});
   const auto of_send = co_await failure_of(send_pattern(from, 1, 5000, 1));
-  expect_error(of_send, errc::timed_out, {"send: waiting for the receiver", "0 of 5000 bytes"});
+  expect_error(of_send, errc::timed_out, {"send", "0 of 5000 bytes"});
 }
 
 }  // namespace tandem::test

@@ -1,6 +1,7 @@
 // A probe waits for a message and leaves it.
 
 #include "support/channel_case.hpp"
+#include "support/pending_operation.hpp"
 
 namespace tandem::test {
 
@@ -77,15 +78,15 @@ CHANNEL_TEST(all_probes_of_a_flow_end_with_one_message, small_settings()) {
   EXPECT_EQ(to.stats().unexpected_bytes, 0u);
 }
 
-static settings soon_timed_out() {
-  settings s = small_settings();
-  s.operation_timeout = std::chrono::milliseconds(50);
-  return s;
-}
-
-CHANNEL_TEST(probe_times_out, soon_timed_out()) {
-  const auto failure = co_await failure_of(to.probe(3));
-  expect_error(failure, errc::timed_out, {"probe: waiting for a message"});
+CHANNEL_TEST(probe_times_out, small_settings()) {
+  pending_operation late(to, operation::kind::probe, 3, mutable_view());
+  late.deadline = std::chrono::steady_clock::now() + 20ms;
+  EXPECT_FALSE(late.start());
+  co_await late.wait();
+  EXPECT_EQ(late.completions, 1);
+  EXPECT_EQ(late.result, errc::timed_out);
+  require(late.failure != nullptr, "no reason");
+  expect_error(*late.failure, errc::timed_out, {"probe: waiting for a message"});
   co_await expect_usable(from, to, 3);
 }
 

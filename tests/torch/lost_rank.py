@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A rank is killed at a random moment of a training loop: every other rank raises within 2 s, names it, destroys its group
+"""A rank is killed at a random moment of a training loop: every other rank raises within 7 s, names it, destroys its group
 and makes a new one of the survivors in the same process.
 
 usage: lost_rank.py [--ranks N] [--times COUNT] [--seed NUMBER]
@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 
-RAISES_WITHIN_S = 2
+# Less than keepalive or an operation timeout needs: no loss may wait for these.
+RAISES_WITHIN_S = 7
 
 
 def rank_body(rank, ranks, victim, folder, started, report):

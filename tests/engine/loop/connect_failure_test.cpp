@@ -157,7 +157,7 @@ TEST(connect_failure, every_reproducible_failure_is_explained) {
   } const cases[]{
       {"127.0.0.1", closed_port(io), "connection refused (nothing listens there)"},
       {"127.0.0.1", dropping.port(), "a firewall that drops packets between "},
-      {"127.0.0.1", dropping.port(), ": no answer within 0.35 s"},
+      {"127.0.0.1", dropping.port(), ": no answer within "},
       {"localhost", closed_port(io), "127.0.0.1:"},
       {"no-such-host.invalid", 7, "no-such-host.invalid"},
       {"255.255.255.255", 7, "255.255.255.255:7: "},

@@ -168,7 +168,10 @@ TEST(event_loop, crowded_it_sleeps) {
   const idle_link link(context, pollable::poll_cost::system_call, [] {});
   detail::event_loop loop(context, {.max_spin = 1ms, .crowded = true});
   const std::atomic<bool> never{false};
-  loop.run_until(never, std::chrono::steady_clock::now() + 30ms);
+  // On a busy machine it has the core again only after its limit, if that is short.
+  for (auto limit = 30ms; limit < 10s && loop.stats().missed == 0; limit *= 2) {
+    loop.run_until(never, std::chrono::steady_clock::now() + limit);
+  }
   EXPECT_GE(loop.stats().missed, 1U);
   EXPECT_EQ(loop.stats().caught, 0U);
 }

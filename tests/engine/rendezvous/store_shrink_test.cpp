@@ -156,8 +156,8 @@ TEST_P(store_shrink_test, a_second_call_is_refused) {
 }
 
 TEST_P(store_shrink_test, all_ranks_need_the_option) {
-  std::vector<join_result*> each{&join(launch_as(0, 2), surviving(1, milliseconds(400))),
-                                 &join(launch_as(1, 2), milliseconds(400))};
+  std::vector<join_result*> each{&join(launch_as(0, 2), surviving(1, milliseconds(4'000))),
+                                 &join(launch_as(1, 2), milliseconds(4'000))};
   run_until([&] { return all_done(each); });
   EXPECT_TRUE(is(each[0]->failure, errc::bad_option,
                  {"not every rank has TANDEM_MIN_SURVIVORS", "meeting point/1"}));
@@ -195,7 +195,7 @@ TEST_P(store_shrink_test, a_failure_without_a_loss_leaves_all) {
 
 /// The others wait for it, since its process is there, as long as for any rank at the start.
 TEST_P(store_shrink_test, a_rank_that_does_not_call_is_left_out_by_a_majority) {
-  stores ranks = start_job(4, surviving(1, milliseconds(1'000)));
+  stores ranks = start_job(4, surviving(1, milliseconds(4'000)));
   const std::shared_ptr<tandem::store> busy = ranks[3];
   ranks[3].reset();
   auto results = survive(ranks, {0});
@@ -208,7 +208,7 @@ TEST_P(store_shrink_test, a_rank_that_does_not_call_is_left_out_by_a_majority) {
 }
 
 TEST_P(store_shrink_test, half_of_those_that_may_be_alive_do_not_go_on) {
-  stores ranks = start_job(3, surviving(1, milliseconds(600)));
+  stores ranks = start_job(3, surviving(1, milliseconds(4'000)));
   const std::shared_ptr<tandem::store> busy = ranks[2];
   ranks[2].reset();
   auto results = survive(ranks, {0});
@@ -228,7 +228,7 @@ TEST_P(store_shrink_test, loss_of_the_rank_that_serves_while_they_meet) {
                      lost.slot(), [&](std::exception_ptr e, auto) { results[0].end(e); }));
   start(io_, shrink(ranks[2]), results[1]);
   const auto since = std::chrono::steady_clock::now();
-  run_until([&] { return std::chrono::steady_clock::now() - since > milliseconds(300); });
+  run_until([&] { return std::chrono::steady_clock::now() - since > milliseconds(3'000); });
   lost.emit(asio::cancellation_type::terminal);
   run_until([&] { return results[0].done && results[1].done; });
   EXPECT_TRUE(is(results[1].failure, errc::peer_lost,

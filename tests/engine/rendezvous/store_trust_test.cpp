@@ -308,6 +308,7 @@ TEST_F(store_trust_test, handshake_times_out_after_five_seconds) {
   run_ready();
   std::string hello =
       tls_session(credentials::by_secret(ours, "job"), tls_session::side::connects).take_outgoing();
+  const auto begun = std::chrono::steady_clock::now();
   tcp::socket slow = unauthenticated();
   listening answer(slow);
   asio::steady_timer each(io_);
@@ -322,7 +323,7 @@ TEST_F(store_trust_test, handshake_times_out_after_five_seconds) {
   };
   send_byte();
   run_until([&] { return answer.ended; });
-  EXPECT_GE(sent_bytes, 4u);
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
   EXPECT_LT(sent_bytes, 10u);
   EXPECT_EQ(answer.received, "");
   EXPECT_TRUE(has_logged("handshake timeout: not identified within 5 s"));
