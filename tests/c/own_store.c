@@ -35,11 +35,17 @@ static int32_t sum_of(tandem_comm* comm, int32_t value, tandem_status* status, t
   return value;
 }
 
-/* A rank of two jobs, the second after the first has lost a rank. */
+enum { was_late = 9, attempts = 5 };
+static int attempt;
+
+/* A rank of two jobs, the second after the first has lost a rank, which a busy machine may notice late. */
 static int rank_of_two_jobs(int rank) {
+  char first[16], second[16];
+  snprintf(first, sizeof first, "first%d", attempt);
+  snprintf(second, sizeof second, "second%d", attempt);
   tandem_error error = TANDEM_ERROR_INIT;
   const tandem_store store = file_store(folder);
-  tandem_job_options options = options_of(&store, rank, "first");
+  tandem_job_options options = options_of(&store, rank, first);
   tandem_job* job = NULL;
   tandem_status status = TANDEM_OK;
   OK(tandem_job_create(&options, &job, &error), error);
@@ -51,16 +57,16 @@ static int rank_of_two_jobs(int rank) {
   CHECK(status == TANDEM_ERR_PEER_LOST);
   CHECK(error.peer == 1);
   CHECK(strstr(error.text, "rank 1") != NULL);
-  CHECK(seconds() - begun < 7); /* keepalive and operation timeouts need longer */
+  const int is_late = seconds() - begun >= 2;
   FAILS(tandem_comm_state(tandem_job_world(job), &error), error, TANDEM_ERR_PEER_LOST, "rank 1");
   tandem_job_destroy(job);
 
-  options = options_of(&store, rank / 2, "second");
+  options = options_of(&store, rank / 2, second);
   options.size = 2;
   OK(tandem_job_create(&options, &job, &error), error);
   CHECK(sum_of(tandem_job_world(job), 10, &status, &error) == 20 && status == TANDEM_OK);
   tandem_job_destroy(job);
-  return 0;
+  return is_late ? was_late : 0;
 }
 
 static int refuse(void* context, const char* key, const void* value, size_t bytes) {
@@ -133,7 +139,9 @@ static int rank_that_forks(int rank) {
   return 0;
 }
 
-static void run_ranks(int (*body)(int rank)) {
+/* Whether none was late. */
+static int run_ranks(int (*body)(int rank)) {
+  int is_in_time = 1;
   pid_t children[ranks];
   for (int rank = 0; rank < ranks; ++rank) {
     children[rank] = fork();
@@ -142,8 +150,11 @@ static void run_ranks(int (*body)(int rank)) {
   for (int rank = 0; rank < ranks; ++rank) {
     int ended = -1;
     CHECK(waitpid(children[rank], &ended, 0) == children[rank]);
-    CHECK(ended == 0);
+    const int is_late = WIFEXITED(ended) && WEXITSTATUS(ended) == was_late;
+    CHECK(ended == 0 || is_late);
+    if (is_late) is_in_time = 0;
   }
+  return is_in_time;
 }
 
 static int once(int rank) { return rank == 0 ? mistakes() : 0; }
@@ -151,9 +162,9 @@ static int once(int rank) { return rank == 0 ? mistakes() : 0; }
 int main(void) {
   unsetenv("TANDEM_RANK");
   CHECK(mkdtemp(folder) != NULL);
-  run_ranks(once);
-  run_ranks(rank_of_two_jobs);
-  run_ranks(rank_that_forks);
+  CHECK(run_ranks(once));
+  while (!run_ranks(rank_of_two_jobs)) CHECK(++attempt < attempts);
+  CHECK(run_ranks(rank_that_forks));
   char command[64];
   snprintf(command, sizeof command, "rm -r %s", folder);
   CHECK(system(command) == 0);

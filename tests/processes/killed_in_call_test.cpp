@@ -21,6 +21,7 @@
 
 #include "collectives/every_call.hpp"
 #include "collectives/job.hpp"
+#include "support/attempts.hpp"
 #include "support/fabric_maker.hpp"
 #include "support/reserved_port.hpp"
 #include "support/sanitized.hpp"
@@ -162,14 +163,14 @@ struct outcome {
   bool ended_soon = false;  // all of them
 };
 
-/// Busy machines are slow at times: a loss is repeated until the others have ended soon.
+/// A loss after which the others have ended soon.
 outcome until_soon(const std::function<outcome()>& lose) {
-  for (int time = 0; time < 5; ++time) {
-    const outcome found = lose();
-    if (found.ended_soon || testing::Test::HasFailure()) return found;
-  }
-  ADD_FAILURE() << "the others ended late each time";
-  return {};
+  outcome found;
+  EXPECT_TRUE(succeeds_once([&] {
+    found = lose();
+    return found.ended_soon;
+  })) << "the others ended late each time";
+  return found;
 }
 
 outcome lose(const transport& by, int call, int lost, int steps) {

@@ -8,7 +8,6 @@ usage: pretrain.py [NAME...]     (PRETRAIN_TEST_OPTIONS: more options of each ru
 import importlib.util
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -21,8 +20,7 @@ import forked
 
 HERE = Path(__file__).resolve().parent
 PRETRAIN = HERE.parents[1] / "apps" / "pretrain" / "pretrain"
-# Less than keepalive or an operation timeout needs: no loss may wait for these.
-ENDS_WITHIN_S = 7
+ENDS_WITHIN_S = 2
 TEXT = str(HERE.parents[1] / "README.md")
 # A learning rate at which a wrong gradient shows after two steps.
 TINY = f"--model llama-tiny --type float32 --sequence 48 --batch 4 --steps 3 --learning-rate 0.01 --warmup 1 --data {TEXT} "
@@ -94,8 +92,17 @@ def steps_in(file):
     return [(one["step"], one["loss_bits"]) for one in found if one["event"] == "step"]
 
 
+def in_time(attempt):
+    """It takes less than 2 s: a busy machine may hold up any attempt. What it checks besides, it checks each time."""
+    assert any(attempt() < ENDS_WITHIN_S for _ in range(5)), "too late each time"
+
+
 def killed_and_resumed():
     """A rank is killed between two checkpoints; the other names it and ends; the job goes on from the last one."""
+    in_time(time_to_end_and_resume)
+
+
+def time_to_end_and_resume():
     with tempfile.TemporaryDirectory(prefix="tandem-pretrain-") as folder:
         file, save = f"{folder}/run.json", ["--save", f"{folder}/saved", "--save-every", "4", "--json", f"{folder}/run.json"]
         ranks = started(2, str(PRETRAIN), *TINY.split(), "--cache", f"{folder}/cache", "--steps", "2000", *save)
@@ -109,7 +116,7 @@ def killed_and_resumed():
         seconds = time.monotonic() - killed_at
         ranks[1].communicate()
         print(f"rank 0 ended after {seconds:.2f} s: {errors.strip()}", flush=True)
-        assert ranks[0].returncode == 1 and seconds < ENDS_WITHIN_S, (ranks[0].returncode, seconds)
+        assert ranks[0].returncode == 1, ranks[0].returncode
         said = [text for text in errors.splitlines() if text.startswith("pretrain: ")]
         assert len(said) == 1 and said[0].startswith("pretrain: rank 0: ") and "rank 1" in said[0], errors
         assert "Traceback" not in errors, errors
@@ -121,6 +128,7 @@ def killed_and_resumed():
         for number, bits in before + after:
             assert float.fromhex(bits) == whole[0][number - 1], (number, bits)
         print(f"resumed after step {after[0][0] - 1}, {len(after)} steps with the same bits")
+    return seconds
 
 
 def by_hand():
@@ -134,19 +142,18 @@ def by_hand():
         print(done.stdout.splitlines()[-1])
 
 
-def processor_s_of_children():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def refused(*arguments, **environment):
+    in_time(lambda: time_to_refuse(*arguments, **environment))
 
 
-def refused(arguments, text, python=(), **environment):
-    before = processor_s_of_children()
+def time_to_refuse(arguments, text, python=(), **environment):
+    begun = time.monotonic()
     done = subprocess.run([sys.executable, *python, str(PRETRAIN), "--model", "llama-tiny", "--sequence", "48", *arguments.split()],
                           env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False)
     lines = done.stderr.strip().splitlines()
     assert done.returncode == 2 and len(lines) == 1 and lines[0].startswith("pretrain: ") and text in lines[0], (arguments, done)
-    assert processor_s_of_children() - before < 2, arguments
     print(f"  {lines[0]}")
+    return time.monotonic() - begun
 
 
 def bad_input():
