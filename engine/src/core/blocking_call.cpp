@@ -1,17 +1,19 @@
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/duration_text.hpp>
 #include <tandem/detail/resources.hpp>
 #include <tandem/settings.hpp>
-#include <thread>
 #include <utility>
 
 namespace tandem::detail {
@@ -44,36 +46,69 @@ struct call {
   std::exception_ptr failure;
 };
 
+void* run_work(void* work) noexcept {
+  (*std::unique_ptr<std::function<void()>>(static_cast<std::function<void()>*>(work)))();
+  return nullptr;
+}
+
+/// Starts a thread that is to be joined or detached.
+pthread_t start_thread(std::string_view purpose, std::function<void()> work) {
+  auto kept = std::make_unique<std::function<void()>>(std::move(work));
+  pthread_t started{};
+  start_threads(fmt::format("cannot start a thread {}", purpose), [&] {
+    const blocked_signals until_started;
+    const int failed = ::pthread_create(&started, nullptr, run_work, kept.get());
+    if (failed != 0) throw std::system_error(failed, std::generic_category());
+  });
+  kept.release();
+  return started;
+}
+
+/// Waits until a thread that has done its work ends, and for at most `limit`: what libraries keep
+/// per thread is freed after the work, where they may block, and would seem to leak if the process
+/// exited meanwhile.
+void end_within(std::chrono::milliseconds limit, pthread_t thread) {
+  using namespace std::chrono;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const nanoseconds end = seconds(now.tv_sec) + nanoseconds(now.tv_nsec) +
+                          std::min<nanoseconds>(limit, hours(24));  // the sum fits
+  const timespec until{duration_cast<seconds>(end).count(), (end % seconds(1)).count()};
+  if (::pthread_timedjoin_np(thread, nullptr, &until) != 0) ::pthread_detach(thread);
+}
+
 }  // namespace
 
 void run_detached(std::string_view purpose, std::function<void()> work) {
-  start_threads(fmt::format("cannot start a thread {}", purpose), [&] {
-    const blocked_signals until_started;
-    std::thread(std::move(work)).detach();
-  });
+  ::pthread_detach(start_thread(purpose, std::move(work)));
 }
 
 bool run_within(std::chrono::milliseconds limit, std::function<void()> work) {
   const auto state = std::make_shared<call>();
-  run_detached("for a call that may block", [state, work = std::move(work)] {
-    std::exception_ptr failure;
-    try {
-      work();
-    } catch (...) {
-      failure = std::current_exception();
+  const pthread_t thread =
+      start_thread("for a call that may block", [state, work = std::move(work)] {
+        std::exception_ptr failure;
+        try {
+          work();
+        } catch (...) {
+          failure = std::current_exception();
+        }
+        const std::lock_guard lock(state->mutex);
+        state->failure = std::move(failure);
+        state->has_returned = true;
+        if (state->is_abandoned) --abandoned;
+        state->changed.notify_all();
+      });
+  {
+    std::unique_lock lock(state->mutex);
+    if (!state->changed.wait_for(lock, limit, [&] { return state->has_returned; })) {
+      state->is_abandoned = true;
+      ++abandoned;
+      ::pthread_detach(thread);
+      return false;
     }
-    const std::lock_guard lock(state->mutex);
-    state->failure = std::move(failure);
-    state->has_returned = true;
-    if (state->is_abandoned) --abandoned;
-    state->changed.notify_all();
-  });
-  std::unique_lock lock(state->mutex);
-  if (!state->changed.wait_for(lock, limit, [&] { return state->has_returned; })) {
-    state->is_abandoned = true;
-    ++abandoned;
-    return false;
   }
+  end_within(limit, thread);
   if (state->failure) std::rethrow_exception(std::exchange(state->failure, nullptr));
   return true;
 }

@@ -3,7 +3,9 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <tandem/detail/blocking_call.hpp>
@@ -54,6 +56,45 @@ TEST(blocking_call, thread_blocks_signals) {
     return ::sigismember(&mask, SIGTERM) == 1;
   });
   EXPECT_EQ(blocked, true);
+}
+
+/// Does something when a thread ends, as libraries do with what they keep per thread.
+struct at_thread_end {
+  ~at_thread_end() {
+    if (what) what();
+  }
+  std::function<void()> what;
+};
+
+TEST(blocking_call, leaves_no_thread_that_is_still_ending) {
+  const auto has_ended = std::make_shared<std::atomic<bool>>(false);
+  const auto answer = call_within(1h, [has_ended] {
+    thread_local at_thread_end ending;
+    ending.what = [has_ended] {
+      std::this_thread::sleep_for(50ms);
+      has_ended->store(true);
+    };
+    return 1;
+  });
+  EXPECT_EQ(answer, 1);
+  EXPECT_TRUE(has_ended->load());
+}
+
+TEST(blocking_call, answers_where_the_thread_does_not_end) {
+  const held_call call;
+  const auto ended = std::make_shared<std::promise<void>>();
+  const auto answer = call_within(200ms, [block = call.work(), ended] {
+    thread_local at_thread_end ending;
+    ending.what = [block, ended] {
+      block();
+      ended->set_value();
+    };
+    return 1;
+  });
+  EXPECT_EQ(answer, 1);
+  EXPECT_EQ(abandoned_calls(), 0);
+  call.release();
+  ended->get_future().wait();
 }
 
 TEST(blocking_call, drivers_that_hang_do_not_add_up) {
