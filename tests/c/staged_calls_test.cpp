@@ -3,6 +3,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cmath>
 
 #include "c/device_bytes.hpp"
 #include "c/staged_jobs.hpp"
@@ -250,6 +251,29 @@ TEST(StagedCalls, MoreThanThereAreBlocks) {
   });
 }
 
+/// Kernels that wait hold up no other stream of their hardware queue.
+TEST(StagedCalls, StreamsThatShareAHardwareQueue) {
+  const environment_variable one_queue("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  staged_jobs jobs({0, 1, 2});
+  jobs.gpus.gpus.share_hardware_queues(1);
+  jobs.run([](device_rank& me) {
+    introduce(me);
+    for (const bool in_stream : {false, true}) {
+      device_numbers first(me, filled(100, 1)), second(me, filled(200, 2));
+      for (int i = 0; i < 12; ++i) {
+        tandem_op* const one = start_reducing(me, first.buffer(), in_stream);
+        tandem_op* const other = start_reducing(me, second.buffer(), in_stream);
+        EXPECT_EQ(me.finish(other), TANDEM_OK) << me.error.text;
+        EXPECT_EQ(me.finish(one), TANDEM_OK) << me.error.text;
+      }
+      const float factor = std::pow(3.0F, 12.0F);
+      EXPECT_EQ(first.get(), filled(100, factor));
+      EXPECT_EQ(second.get(), filled(200, 2 * factor));
+    }
+  });
+  EXPECT_GE(jobs.gpus.kernels_that_wait.staged_copies(), 3 * 2 * 12 * 2 * 2);
+}
+
 TEST(StagedCalls, BetweenVendors) {
   staged_jobs jobs({0, 1, 0, 1}, 2);
   jobs.run([](device_rank& me) {
@@ -265,7 +289,7 @@ TEST(StagedCalls, BetweenVendors) {
 TEST(StagedCalls, OneRankHasThemOff) {
   staged_jobs jobs({0, 1});
   jobs.run([](device_rank& me) { introduce(me); }, "0");
-  EXPECT_EQ(jobs.gpus.gpus.calls("cuStreamWaitValue32"), 0U);
+  EXPECT_EQ(jobs.gpus.kernels_that_wait.staged_copies(), 0);
 }
 
 /// Streams go on, and the failure is reported.

@@ -47,6 +47,7 @@ tandem_test(reduction_tests OPTIMISED
     collectives/nan_test.cpp
     collectives/reduce/all_reduce_test.cpp
     collectives/reduce/device_cache_test.cpp
+    collectives/reduce/amd_source_test.cpp
     collectives/reduce/device_source_test.cpp
     collectives/reduce/kernels_test.cpp
     collectives/reduce/reducer_test.cpp
@@ -72,7 +73,7 @@ tandem_test(device_collective_tests OPTIMISED
     support/device_kernels.cpp
     support/device_mirror.cpp
     doubles/kernel_compiler_double.cpp
-  LIBRARIES tandem_slot_kernel_on_host tandem_cuda_double tandem_rdma_double)
+  LIBRARIES tandem_stream_kernels_on_host tandem_cuda_double tandem_rdma_double)
 # Islands over a simulated collective library.
 tandem_test(island_tests TIMEOUT 300
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
@@ -91,4 +92,4 @@ tandem_test(island_tests TIMEOUT 300
     doubles/nccl/double.cpp
     doubles/nccl/communicators.cpp
     doubles/nccl/world.cpp
-  LIBRARIES tandem_slot_kernel_on_host tandem_hip_on_cuda tandem_cuda_double)
+  LIBRARIES tandem_stream_kernels_on_host tandem_hip_on_cuda tandem_cuda_double)

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "support/pattern.hpp"
-#include "support/slot_kernel_on_host.hpp"
+#include "support/stream_kernels_on_host.hpp"
 
 namespace tandem::test {
 namespace {

@@ -37,11 +37,11 @@ target_link_libraries(tandem_cuda_double PUBLIC GTest::gtest)
 tandem_use_in_test(tandem_cuda_double OPTIMISED)
 
 # Their kernel of messages, which has names of the device's compiler.
-add_library(tandem_slot_kernel_on_host OBJECT support/slot_kernel_on_host.cpp)
-target_include_directories(tandem_slot_kernel_on_host PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/collectives/src")
-target_compile_options(tandem_slot_kernel_on_host PRIVATE -fno-strict-aliasing)
-target_link_libraries(tandem_slot_kernel_on_host PUBLIC GTest::gtest)
-tandem_use_in_test(tandem_slot_kernel_on_host OPTIMISED)
+add_library(tandem_stream_kernels_on_host OBJECT support/stream_kernels_on_host.cpp)
+target_include_directories(tandem_stream_kernels_on_host PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/collectives/src")
+target_compile_options(tandem_stream_kernels_on_host PRIVATE -fno-strict-aliasing)
+target_link_libraries(tandem_stream_kernels_on_host PUBLIC GTest::gtest)
+tandem_use_in_test(tandem_stream_kernels_on_host OPTIMISED)
 
 # Of tests/c/device_job.hpp, whose ranks are threads with GPUs in memory over a simulated library of their vendor.
 set(tandem_device_job_sources

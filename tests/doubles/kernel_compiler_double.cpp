@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "reduce/device_source.hpp"
-#include "streams/slot_kernels.hpp"
+#include "streams/stream_kernels.hpp"
 
 namespace tandem::test {
 namespace {
@@ -73,10 +73,10 @@ const kernel_compiler functions{
       }
       of(which).log = now->fails_with;
       if (!now->fails_with.empty()) return 6;
-      const bool is_of_slots =
-          of(which).source.find(detail::slot_kernels::name) != std::string::npos;
-      of(which).code =
-          is_of_slots ? detail::slot_kernels::name : names_of(type_in(of(which).source));
+      const auto& names = detail::stream_kernels::names;
+      const bool is_of_streams = of(which).source.find(names[0]) != std::string::npos;
+      of(which).code = is_of_streams ? std::string(names[0]) + "\n" + names[1]
+                                     : names_of(type_in(of(which).source));
       return 0;
     },
     .log_bytes = [](kernel_compiler::program which, std::size_t* into) -> int {

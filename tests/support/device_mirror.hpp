@@ -8,7 +8,7 @@
 #include "doubles/cuda/double.hpp"
 #include "doubles/kernel_compiler_double.hpp"
 #include "support/environment_variable.hpp"
-#include "support/slot_kernel_on_host.hpp"
+#include "support/stream_kernels_on_host.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace tandem::test {
@@ -26,7 +26,7 @@ class devices_with_kernels {
   environment_variable cache_variable{"XDG_CACHE_HOME", cache.path("").c_str()};
   kernel_compiler_double compiler;
   cuda_double gpus;
-  slot_kernel_on_host kernels_that_wait{gpus};
+  stream_kernels_on_host kernels_that_wait{gpus};
 };
 
 /// Copies of one rank's host buffers in device memory.

@@ -65,8 +65,10 @@ struct device_side::stream_point {
     return std::ranges::all_of(carried, &kernel_messages::end::has_passed);
   }
   bool is_known_by_kernels() const noexcept { return !carried.empty() && !events; }
-  /// The word that tells it, of a block.
-  std::uint32_t& word() const noexcept { return is_filled ? block->filled() : block->emptied(); }
+  /// The words that tell it, of a block.
+  staged_block::words_of_copy words() const noexcept {
+    return is_filled ? block->filled() : block->emptied();
+  }
 
   std::shared_ptr<event_pool> events;  ///< null: no event
   accelerator::event event = nullptr;
@@ -140,8 +142,7 @@ bool device_side::has_passed(const point& what) const {
   if (!what->are_carried()) return false;
   if (what->is_known_by_kernels()) return true;
   if (what->block) {
-    return what->is_filled ? detail::has_reached(what->word(), what->block->number())
-                           : what->block->is_emptied();
+    return what->is_filled ? what->block->have_reached(what->words()) : what->block->is_emptied();
   }
   return on_.is_complete(what->event);
 }
@@ -173,7 +174,7 @@ asio::awaitable<void> device_side::reached(point what) {
   }
   if (what->block) {
     const std::shared_ptr<word_watch> words = words_;
-    co_await words->reached(what->word(), what->block->number());
+    for (std::uint32_t& each : what->words()) co_await words->reached(each, what->block->number());
     co_return;
   }
   device_stream own = take_stream();

@@ -34,6 +34,7 @@ asio::awaitable<std::shared_ptr<kernel_messages>> kernel_calls::make_messages(in
                                                                               std::string& text) {
   if (max_bytes_ == 0) co_return nullptr;
   kernel_messages::made made = co_await kernel_messages::make(group_.ranks(), peer, on);
+  if (made.take_turns) take_turns_ = true;
   if (made.messages) {
     watch(made.messages);
     text += fmt::format(", up to {} by kernels", format_bytes(max_bytes_));
@@ -51,6 +52,7 @@ asio::awaitable<std::shared_ptr<kernel_collectives>> kernel_calls::make_collecti
   const std::size_t scratch_bytes = std::min(max_bytes_, max_scratch_bytes / ranks) * ranks;
   kernel_collectives::made made =
       co_await kernel_collectives::make(group_.ranks(), on, scratch_bytes, std::move(lost));
+  if (made.take_turns) take_turns_ = true;
   if (made.collectives) {
     for (const auto& each : made.collectives->messages()) watch(each);
     text += fmt::format(", up to {} by kernels", format_bytes(max_bytes_));

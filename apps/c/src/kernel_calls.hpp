@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,8 @@ class kernel_calls {
     std::shared_ptr<kernel_collectives> collectives;
   };
   bool takes(const carriers& by, const library_call& what) const noexcept;
+  /// Kernels of this rank and of another are not on one device at a time: none should wait.
+  bool take_turns() const noexcept { return take_turns_; }
   /// Null where it is not possible, or not wanted. Adds to the text that says what carries
   /// operations. On the loop of all ranks at the same time. @par Errors  as of messages
   asio::awaitable<std::shared_ptr<kernel_messages>> make_messages(int peer, accelerator& on,
@@ -74,6 +77,7 @@ class kernel_calls {
 
   group_of_ranks& group_;
   const std::size_t max_bytes_;
+  std::atomic<bool> take_turns_{false};
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<kernel_messages>> watched_;
 };

@@ -71,14 +71,16 @@ bool library_calls::is_by_library(const lane& on, const library_call& what) cons
 
 bool library_calls::is_staged(const lane& on, const library_call& what) const {
   const bool is_known = on.at == lane::phase::ready || !has_lane(what);
-  return is_known && !on.messages && staged_.takes(what) && !is_by_library(on, what);
+  return is_known && !on.messages && !kernels_.take_turns() && staged_.takes(what) &&
+         !is_by_library(on, what);
 }
 
 bool library_calls::is_in_stream(const library_call& what) const {
   if (!what.may_be_in_stream) return false;
   const std::lock_guard lock(mutex_);
   const auto found = lanes_.find({what.peer, what.is_send});
-  if (found == lanes_.end()) return !has_lane(what) && staged_.takes(what);
+  if (found == lanes_.end())
+    return !has_lane(what) && !kernels_.take_turns() && staged_.takes(what);
   return is_staged(found->second, what) || kernels_.takes(found->second.kernels, what);
 }
 

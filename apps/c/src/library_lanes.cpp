@@ -165,7 +165,8 @@ void library_calls::log_lane(const library_call& like, const lane& made) const {
                                : fmt::format("messages with rank {}", like.peer);
   std::string line =
       fmt::format("{}: {} on device memory by {}", group_.ranks_text(), what, made.text);
-  if (like.peer == library_call::all_ranks && !made.queue && staged_.max_bytes() > 0) {
+  if (like.peer == library_call::all_ranks && !made.queue && staged_.max_bytes() > 0 &&
+      !kernels_.take_turns()) {
     line += fmt::format(", up to {} in the order of streams", format_bytes(staged_.max_bytes()));
   }
   // With other devices at hand it is a mistake, and slow.

@@ -28,8 +28,13 @@ staged_calls::staged_calls(group_of_ranks& group, std::size_t max_bytes)
     : group_(group), max_bytes_(max_bytes) {}
 
 bool staged_calls::takes(const library_call& what) const noexcept {
+  // Where streams share hardware queues, one that waits for a receive may hold up a later send.
+  if (what.peer != library_call::all_ranks && what.side &&
+      !what.side->on().facts().has_stream_memory_ops) {
+    return false;
+  }
   return what.data.bytes > 0 && what.data.bytes <= max_bytes_ && what.side &&
-         what.side->on().facts().has_stream_memory_ops;
+         what.side->blocks().is_possible();
 }
 
 std::vector<std::shared_ptr<operation_state>> staged_calls::in_progress() {

@@ -18,8 +18,10 @@ std::size_t rounded_to_line(std::size_t bytes, std::size_t line) {
 
 }  // namespace
 
-staged_block::staged_block(accelerator& on, std::size_t bytes)
+staged_block::staged_block(accelerator& on, std::shared_ptr<const detail::staged_copies> by,
+                           std::size_t bytes)
     : on_(on),
+      by_(std::move(by)),
       bytes_(bytes),
       memory_(std::make_shared<pinned_buffer>(on, sizeof(words) + rounded_to_line(bytes, line))),
       words_(new (memory_->data()) words),
@@ -32,13 +34,18 @@ staged_block::~staged_block() {
   detail::keep_for_ever(std::move(memory_));
 }
 
-bool staged_block::is_emptied() const noexcept {
-  return detail::has_reached(emptied(), number_) && detail::has_reached(words_->released, number_);
+bool staged_block::have_reached(words_of_copy which) const noexcept {
+  return std::ranges::all_of(
+      which, [this](std::uint32_t& each) { return detail::has_reached(each, number_); });
 }
 
-void* staged_block::address_of(const std::uint32_t& word) const noexcept {
-  const auto* const first = reinterpret_cast<const std::byte*>(words_);
-  return address_of_words_ + (reinterpret_cast<const std::byte*>(&word) - first);
+bool staged_block::is_emptied() const noexcept {
+  return have_reached(emptied()) && detail::has_reached(words_->released, number_);
+}
+
+void* staged_block::address_of(const void* of_block) const noexcept {
+  return address_of_words_ +
+         (static_cast<const std::byte*>(of_block) - reinterpret_cast<const std::byte*>(words_));
 }
 
 void staged_block::queue_in(const const_view& from, bool is_in_place, accelerator::stream on) {
@@ -48,8 +55,12 @@ void staged_block::queue_in(const const_view& from, bool is_in_place, accelerato
   has_out_ = false;
   ++number_;
   try {
-    if (from.bytes > 0) on_.copy(from_.data, from.data, from.bytes, on);
-    on_.write_value(on, address_of(words_->filled), number_);
+    by_->launch({.to = address_of(from_.data),
+                 .from = from.data,
+                 .bytes = from.bytes,
+                 .copied = address_of(&words_->filled),
+                 .number = number_},
+                on);
   } catch (...) {
     release();
     throw;
@@ -59,10 +70,14 @@ void staged_block::queue_in(const const_view& from, bool is_in_place, accelerato
 void staged_block::queue_out(const mutable_view& into, accelerator::stream on) {
   into_.bytes = into.bytes;
   try {
-    on_.await_value(on, address_of(words_->released), number_);
+    by_->launch({.to = into.data,
+                 .from = address_of(into_.data),
+                 .bytes = into.bytes,
+                 .awaited = address_of(&words_->released),
+                 .copied = address_of(&words_->emptied),
+                 .number = number_},
+                on);
     has_out_ = true;
-    on_.copy(into.data, into_.data, into.bytes, on);
-    on_.write_value(on, address_of(words_->emptied), number_);
   } catch (...) {
     release();
     throw;
@@ -71,6 +86,19 @@ void staged_block::queue_out(const mutable_view& into, accelerator::stream on) {
 
 void staged_block::release() noexcept {
   std::atomic_ref(words_->released).store(number_, std::memory_order_release);
+}
+
+bool staging::is_possible() noexcept {
+  std::call_once(made_, [this]() noexcept {
+    try {
+      copies_ = std::make_shared<const detail::staged_copies>(on_);
+    } catch (const std::exception& why) {
+      log(log_level::warning, "streams",
+          on_.text() +
+              ": no operation by way of pinned memory in the order of streams: " + why.what());
+    }
+  });
+  return copies_ != nullptr;
 }
 
 bool staging::is_full() {
@@ -93,7 +121,7 @@ std::shared_ptr<staged_block> staging::take(std::size_t bytes) {
     ++in_use_;
   }
   try {
-    if (!taken) taken = std::make_unique<staged_block>(on_, rounded);
+    if (!taken) taken = std::make_unique<staged_block>(on_, copies_, rounded);
     return {taken.release(), [pool = shared_from_this()](staged_block* used) {
               pool->give_back(std::unique_ptr<staged_block>(used));
             }};

@@ -38,6 +38,7 @@ class kernel_collectives {
   struct made {
     std::shared_ptr<kernel_collectives> collectives;  ///< null on all ranks if it is not possible
     std::string why_not;
+    bool take_turns = false;  ///< kernels of this rank and another, on one device: why not
   };
   /// The job has failed, or a rank has left it. Called at most once, on the communicator's
   /// executor; kernels that wait go on after `abort` of their messages only.

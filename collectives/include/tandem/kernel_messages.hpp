@@ -41,6 +41,7 @@ class kernel_messages {
   struct made {
     std::shared_ptr<kernel_messages> messages;  ///< null on both ranks if it is not possible
     std::string why_not;
+    bool take_turns = false;  ///< kernels of both ranks, on one device: why not
   };
   /// Called by both ranks. GPUs of NVIDIA only: HIP documents no coherence of device memory between
   /// kernels of two GPUs while they run.

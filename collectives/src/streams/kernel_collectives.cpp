@@ -157,6 +157,7 @@ asio::awaitable<kernel_collectives::made> kernel_collectives::make(communicator&
     if (!pair.messages && outcome.why_not.empty()) {
       outcome.why_not = fmt::format("with rank {}: {}", peer, pair.why_not);
     }
+    outcome.take_turns = outcome.take_turns || pair.take_turns;
     mine->messages_.push_back(std::move(pair.messages));
   }
   if (outcome.why_not.empty()) {

@@ -17,8 +17,8 @@
 
 #include "streams/kernel_beginning.hpp"
 #include "streams/messages_about_streams.hpp"
-#include "streams/slot_kernels.hpp"
 #include "streams/slot_launch.hpp"
+#include "streams/stream_kernels.hpp"
 
 namespace tandem {
 namespace {
@@ -108,7 +108,7 @@ struct kernel_messages::report {
 struct kernel_messages::memory {
   explicit memory(accelerator& on)
       : of(on),
-        kernels(detail::slot_kernels::of(on)),
+        kernels(detail::stream_kernels::of(on)),
         slots(slots_of_process::get().make(on)),
         report(std::make_shared<const kernel_messages::report>(on)) {
     const device_stream fills(on);
@@ -126,7 +126,7 @@ struct kernel_messages::memory {
   }
 
   accelerator& of;
-  const std::shared_ptr<const detail::slot_kernels> kernels;
+  const std::shared_ptr<const detail::stream_kernels> kernels;
   const std::shared_ptr<const buffer> slots;
   const std::shared_ptr<const kernel_messages::report> report;
   std::unique_ptr<const mapped_memory> other;
@@ -155,7 +155,8 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
                                                              std::string why_not) {
   const std::shared_ptr<group> in = over.internals();
   const auto tag = static_cast<std::uint16_t>(first_tag + which);
-  made outcome{nullptr, std::move(why_not)};
+  made outcome;
+  outcome.why_not = std::move(why_not);
   std::shared_ptr<memory> mine;
   if (!outcome.why_not.empty()) {
     // The other rank is notified below.
@@ -177,6 +178,7 @@ asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over,
       outcome.why_not = "the other rank cannot";
     } else if (own.takes_turns_with(theirs)) {
       outcome.why_not = "kernels of both ranks take turns on one GPU, which MPS would run at once";
+      outcome.take_turns = true;
     }
   };
   co_await agree();

@@ -1,13 +1,37 @@
-// What the kernel of slot_kernel.hpp needs of a device of NVIDIA: a part of the kernel source that
-// is compiled at run time. (PTX ISA, memory consistency model.)
+// What the kernels of slot_kernel.hpp and staged_kernel.hpp need of a device: a part of the kernel
+// source that is compiled at run time. (PTX ISA, memory consistency model; HIP, memory fences.)
 #pragma once
 
 #define TANDEM_SLOT_ENTRY extern "C" __global__ __launch_bounds__(tandem::detail::slot_threads)
-#define TANDEM_SLOT_ARGUMENT const __grid_constant__
 #define TANDEM_SLOT_SHARED __shared__
+#if defined(__clang__)  // HIP
+#define TANDEM_SLOT_ARGUMENT const
+#else
+#define TANDEM_SLOT_ARGUMENT const __grid_constant__
+#endif
 
 namespace tandem::detail {
 namespace {
+
+inline void meet() {
+  __syncthreads();
+}
+
+#if defined(__clang__)
+
+/// As below, by the builtins of Clang, whose scope is the system.
+inline std::uint32_t load_word(const std::uint32_t* at) {
+  return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+inline void store_word(std::uint32_t* at, std::uint32_t value) {
+  __threadfence_system();
+  __atomic_store_n(at, value, __ATOMIC_RELAXED);
+}
+inline void rest() {
+  __builtin_amdgcn_s_sleep(1);
+}
+
+#else
 
 /// What others have written before `store_word` is seen behind it, also what other GPUs have.
 inline std::uint32_t load_word(const std::uint32_t* at) {
@@ -20,14 +44,9 @@ inline void store_word(std::uint32_t* at, std::uint32_t value) {
   asm volatile("fence.acq_rel.sys;" ::: "memory");
   asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
-
-inline void meet() {
-  __syncthreads();
-}
 inline void rest() {
   __nanosleep(20);
 }
-
 /// Past the first cache, which does not see what another GPU writes.
 inline uint4 load_unit(const uint4* at) {
   uint4 value;
@@ -37,11 +56,28 @@ inline uint4 load_unit(const uint4* at) {
                : "memory");
   return value;
 }
+
+#endif
+
+#if defined(__clang__)
+struct alignas(16) copy_unit {
+  std::uint32_t words[4];
+};
+/// Past the caches, which do not see what the processor writes.
+inline copy_unit load_unit(const copy_unit* at) {
+  copy_unit value;
+  for (unsigned i = 0; i < 4; ++i) {
+    value.words[i] = __builtin_nontemporal_load(&at->words[i]);
+  }
+  return value;
+}
+#else
+using copy_unit = uint4;
+#endif
 template <class Unit>
 inline Unit load_unit(const Unit* at) {
   return *static_cast<const volatile Unit*>(at);
 }
-using copy_unit = uint4;
 
 }  // namespace
 }  // namespace tandem::detail

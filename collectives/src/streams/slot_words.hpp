@@ -1,5 +1,5 @@
-// What the kernel that carries messages between two GPUs shares with its caller: also a part of the
-// kernel source that is compiled at run time.
+// What the kernels of slot_kernel.hpp and staged_kernel.hpp share with their callers: also a part
+// of the kernel source that is compiled at run time.
 #pragma once
 
 #include <cstddef>
@@ -105,5 +105,16 @@ struct slot_work {
   slot_message message[max_messages];
 };
 static_assert(sizeof(slot_work) <= 4096);
+
+/// A copy between memory of a device and pinned memory, by `blocks_for` its bytes or one block.
+struct staged_copy {
+  char* to;
+  const char* from;
+  std::uint64_t bytes;
+  /// The copy begins when this is at least `number`; null: at once.
+  const std::uint32_t* awaited;
+  std::uint32_t* copied;  ///< of each block: set to `number` when its part is copied
+  std::uint32_t number;
+};
 
 }  // namespace tandem::detail

@@ -9,7 +9,7 @@
 #include "doubles/kernel_compiler_double.hpp"
 #include "reduce/device_cache.hpp"
 #include "reduce/device_kernels.hpp"
-#include "streams/slot_kernels.hpp"
+#include "streams/stream_kernels.hpp"
 #include "support/device_kernels.hpp"
 #include "support/environment_variable.hpp"
 #include "support/temporary_folder.hpp"
@@ -26,7 +26,7 @@ struct own_cache {
 };
 
 TEST(DeviceSource, HasNoIncludes) {
-  EXPECT_EQ(device_text::slot_kernel.find("#include"), std::string_view::npos);
+  EXPECT_EQ(device_text::stream_kernels.find("#include"), std::string_view::npos);
   for (const data_type type : all_types) {
     const std::string source = device_source(type);
     EXPECT_EQ(source.find("#include"), source.npos);
@@ -68,9 +68,11 @@ TEST(DeviceSource, CompilesForNvidia) {
       ASSERT_EQ(code.find(kernel_name(type, work)) != code.npos, has_kernel(type, work));
     }
   }
-  const std::string messages =
-      compile_kernels(std::string(device_text::slot_kernel), memory_kind::cuda, architecture);
-  EXPECT_NE(messages.find(slot_kernels::name), messages.npos);
+  const std::string of_streams =
+      compile_kernels(std::string(device_text::stream_kernels), memory_kind::cuda, architecture);
+  for (const char* const each : stream_kernels::names) {
+    EXPECT_NE(of_streams.find(each), of_streams.npos) << each;
+  }
 }
 
 TEST(DeviceCompilation, HappensOncePerKey) {

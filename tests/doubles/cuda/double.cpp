@@ -133,6 +133,11 @@ std::shared_ptr<void> cuda_double::lock_driver() {
   return {world_.get(), [change](cuda::world*) { change(-1); }};
 }
 
+void cuda_double::share_hardware_queues(int count) {
+  const cuda::world::lock held(world_->mutex);
+  world_->hardware_queues = count;
+}
+
 std::vector<std::string> cuda_double::violations() const {
   const cuda::world::lock held(world_->mutex);
   return world_->violations;

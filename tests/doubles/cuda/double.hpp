@@ -80,6 +80,10 @@ class cuda_double {
   /// and no event can be queried by threads that have not relaxed their mode.
   void capture(cu::stream which, bool on);
 
+  /// Streams of one priority that are made from now on share so many hardware queues of their
+  /// device (CUDA_DEVICE_MAX_CONNECTIONS), in which work begins in the order of the calls.
+  void share_hardware_queues(int count);
+
   // Memory and kernels.
   /// The host address of device or pinned memory. Throws std::out_of_range unless all bytes are in
   /// one live allocation; in a kernel that becomes CUDA error 700.

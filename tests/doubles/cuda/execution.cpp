@@ -4,6 +4,25 @@ namespace tandem::test::cuda {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+/// All that was queued before in its hardware queue has begun.
+bool is_first_in_queue(const std::vector<std::shared_ptr<stream>>& all, const stream& of,
+                       const work& what) {
+  if (!of.queue) return true;
+  for (const auto& each : all) {
+    if (each.get() == &of || each->device != of.device || each->queue != of.queue) continue;
+    for (const work& before : each->waiting) {
+      if (before.ticket > what.ticket) break;
+      const bool is_first = &before == &each->waiting.front();
+      if (!is_first || !(each->running || before.has_begun)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 bool& inside_work() noexcept {
   thread_local bool is_inside = false;
   return is_inside;
@@ -44,9 +63,11 @@ bool world::has_engine(const stream& of, const work& what) const {
 
 bool world::is_ready(stream& of) {
   if (of.running || of.waiting.empty()) return false;
-  const work& first = of.waiting.front();
-  if (!may_start(of, first) || !has_engine(of, first)) return false;
+  work& first = of.waiting.front();
+  if (!may_start(of, first) || !has_engine(of, first) || !is_first_in_queue(streams, of, first))
+    return false;
   if (!manual && first.not_before && *first.not_before > last_step_) return false;
+  first.has_begun = first.is_kernel;
   return !first.is_ready || first.is_ready();
 }
 
@@ -135,7 +156,7 @@ std::optional<clock::time_point> world::next_poll() const {
   for (const auto& each : streams) {
     if (each->running || each->waiting.empty()) continue;
     const work& first = each->waiting.front();
-    if (!may_start(*each, first)) continue;
+    if (!may_start(*each, first) || !is_first_in_queue(streams, *each, first)) continue;
     const bool is_late = first.not_before && *first.not_before > last_step_;
     if (!is_late && !first.polls) continue;
     const clock::time_point when = is_late ? *first.not_before : last_step_ + 50us;

@@ -112,7 +112,8 @@ cu::result launch(cu::function what, unsigned grid_x, unsigned grid_y, unsigned 
                       {.what = found->name.c_str(),
                        .is_ready = [&in, copied] { return copied->start_or_poll(in.owner); },
                        .run = [&in] { ++in.seen.launches; },
-                       .polls = true});
+                       .polls = true,
+                       .is_kernel = true});
     }
     return in.queue(*where, {.what = found->name.c_str(),
                              .run =

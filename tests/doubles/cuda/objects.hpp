@@ -3,7 +3,9 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "doubles/cuda/double.hpp"
 
@@ -117,7 +119,9 @@ struct work {
   bool without_lock = false;             ///< it calls functions outside the double
   std::shared_ptr<record> signals = {};  ///< also set when the work of a broken device is dropped
   bool polls = false;                    ///< becomes ready without a signal
-  int source_device = -1;                ///< the source device of a copy to another device
+  bool is_kernel = false;                ///< has begun when it is asked whether it is ready
+  bool has_begun = false;
+  int source_device = -1;  ///< the source device of a copy to another device
   std::uint64_t ticket = 0;
   std::optional<clock::time_point> not_before = {};
 };
@@ -128,7 +132,8 @@ struct stream {
   bool blocking = true;  ///< synchronizes with the default stream
   bool destroyed = false;
   bool capturing = false;
-  bool running = false;  ///< the first of `waiting` is being executed
+  bool running = false;                           ///< the first of `waiting` is being executed
+  std::optional<std::pair<int, int>> queue = {};  ///< of the hardware: of a priority; none: its own
   std::deque<work> waiting;
 };
 

@@ -5,13 +5,15 @@
 namespace tandem::test::cuda {
 namespace {
 
-cu::result create_stream(cu::stream* into, unsigned flags, int) {
+cu::result create_stream(cu::stream* into, unsigned flags, int priority) {
   return call_on_device("cuStreamCreateWithPriority", [&](world& in, world::lock&, device& at) {
     if ((flags & ~cu::stream_non_blocking) != 0) return cu::invalid_value;
     auto made = std::make_shared<stream>();
     made->handle = in.handle<cu::stream>();
     made->device = at.ordinal;
     made->blocking = flags == 0;
+    if (in.hardware_queues > 0)
+      made->queue.emplace(priority, in.streams_made++ % in.hardware_queues);
     *into = made->handle;
     in.streams.push_back(std::move(made));
     return cu::success;

@@ -36,6 +36,24 @@ TEST(CudaDoubleStreams, StreamsAreOrderedAndIndependent) {
   EXPECT_EQ(rig.text(at, 6), "222211");
 }
 
+TEST(CudaDoubleStreams, StreamsMayShareHardwareQueues) {
+  cuda_rig rig(by_hand());
+  const cu::stream apart = rig.stream();
+  rig.gpus.share_hardware_queues(2);
+  const cu::stream waits = rig.stream(), other = rig.stream(), same = rig.stream();
+  const cu::event event = rig.event();
+  const cu::address at = rig.filled("...");
+  EXPECT_EQ(driver().fill(at, '1', 1, apart), cu::success);
+  EXPECT_EQ(driver().record_event(event, apart), cu::success);
+  EXPECT_EQ(driver().wait_event(waits, event, 0), cu::success);
+  EXPECT_EQ(driver().fill(at + 1, '2', 1, other), cu::success);
+  EXPECT_EQ(driver().fill(at + 2, '3', 1, same), cu::success);
+  EXPECT_FALSE(rig.gpus.step(same)) << "behind the wait of another stream";
+  EXPECT_TRUE(rig.gpus.step(other));
+  EXPECT_EQ(rig.gpus.run_all(), 4u);
+  EXPECT_EQ(rig.text(at, 3), "123");
+}
+
 /// Which of two streams runs first, by seed.
 TEST(CudaDoubleStreams, StreamOrderIsRandomAndReproducible) {
   std::string orders;

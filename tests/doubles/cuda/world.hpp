@@ -93,7 +93,9 @@ class world {
   std::map<std::string, kernel> kernels;
   std::map<std::thread::id, std::vector<int>> stacks;  ///< of contexts
   std::map<std::string, std::size_t> counts;
-  int locked = 0;  ///< by tests: calls are misuse
+  int locked = 0;           ///< by tests: calls are misuse
+  int hardware_queues = 0;  ///< of each priority, shared by new streams; 0: each has its own
+  int streams_made = 0;
   std::vector<std::string> violations;
   std::vector<std::string> expected;
   struct fault {

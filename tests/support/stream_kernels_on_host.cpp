@@ -1,7 +1,8 @@
-#include "support/slot_kernel_on_host.hpp"
+#include "support/stream_kernels_on_host.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -10,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "streams/slot_kernels.hpp"
 #include "streams/slot_words.hpp"
+#include "streams/stream_kernels.hpp"
 
 // What slot_device.hpp and the device's compiler provide.
 namespace {
@@ -48,12 +49,14 @@ struct alignas(16) copy_unit {
 }  // namespace
 }  // namespace tandem::detail
 
+#include "streams/piece_copies.hpp"
 #include "streams/slot_kernel.hpp"
+#include "streams/staged_kernel.hpp"
 
 namespace tandem::test {
 namespace {
 
-using detail::slot_work;
+using detail::slot_work, detail::staged_copy;
 
 template <class T>
 void translate(cuda_double& gpus, T*& at, std::size_t bytes) {
@@ -78,52 +81,90 @@ void translate(cuda_double& gpus, slot_work& work) {
   }
 }
 
-void run_block(cuda_double& gpus, slot_work work, unsigned block) {
+void translate(cuda_double& gpus, staged_copy& what) {
+  const unsigned words = std::max(detail::blocks_for(what.bytes), 1U);
+  if (what.bytes > 0) translate(gpus, what.to, what.bytes);
+  if (what.bytes > 0) translate(gpus, what.from, what.bytes);
+  if (what.awaited != nullptr) translate(gpus, what.awaited, sizeof *what.awaited);
+  translate(gpus, what.copied, words * sizeof *what.copied);
+}
+
+/// Of one thread.
+void run_kernel(const slot_work& work) {
+  tandem_carry_messages(work);
+}
+void run_kernel(const staged_copy& work) {
+  tandem_copy_staged(work);
+}
+
+template <class Work>
+void run_block(cuda_double& gpus, Work work, unsigned block) {
   try {
     translate(gpus, work);
   } catch (const std::exception& e) {
-    ADD_FAILURE() << "a kernel of messages: " << e.what();
+    ADD_FAILURE() << "a kernel that waits: " << e.what();
     return;
   }
   blockDim.x = 1;
   threadIdx.x = 0;
   blockIdx.x = block;
-  tandem_carry_messages(work);
+  run_kernel(work);
+}
+
+template <class Work>
+Work work_in(const std::vector<std::vector<std::byte>>& arguments) {
+  Work work;
+  std::memcpy(&work, arguments.front().data(), sizeof work);
+  return work;
 }
 
 }  // namespace
 
-slot_kernel_on_host::slot_kernel_on_host(cuda_double& gpus) {
+stream_kernels_on_host::stream_kernels_on_host(cuda_double& gpus) {
+  using all_arguments = std::vector<std::vector<std::byte>>;
+  const auto& names = detail::stream_kernels::names;
   gpus.add_waiting_kernel(
-      detail::slot_kernels::name, {sizeof(slot_work)},
-      [this](unsigned blocks, unsigned threads,
-             const std::vector<std::vector<std::byte>>& arguments, cuda_double& on) {
+      names[0], {sizeof(slot_work)},
+      [this](unsigned blocks, unsigned threads, const all_arguments& arguments, cuda_double& on) {
         EXPECT_EQ(threads, detail::slot_threads);
-        slot_work work;
-        std::memcpy(&work, arguments.front().data(), sizeof work);
+        const auto work = work_in<slot_work>(arguments);
         EXPECT_EQ(blocks, work.blocks * work.directions);
-        const auto left = std::make_shared<std::atomic<unsigned>>(blocks);
-        {
-          const std::lock_guard lock(mutex_);
-          running_ += static_cast<int>(blocks);
-        }
-        for (unsigned block = 0; block < blocks; ++block) {
-          std::thread([this, &on, work, block, left] {
-            run_block(on, work, block);
-            --*left;
-            const std::lock_guard lock(mutex_);
-            if (--running_ == 0) ended_.notify_all();
-          }).detach();
-        }
-        return [left] { return *left == 0; };
+        return start(blocks, [&on, work](unsigned block) { run_block(on, work, block); });
+      });
+  gpus.add_waiting_kernel(
+      names[1], {sizeof(staged_copy)},
+      [this](unsigned blocks, unsigned threads, const all_arguments& arguments, cuda_double& on) {
+        EXPECT_EQ(threads, detail::slot_threads);
+        ++staged_copies_;
+        return start(blocks, [&on, work = work_in<staged_copy>(arguments)](unsigned block) {
+          run_block(on, work, block);
+        });
       });
 }
 
-slot_kernel_on_host::~slot_kernel_on_host() {
+std::function<bool()> stream_kernels_on_host::start(
+    unsigned blocks, const std::function<void(unsigned block)>& run) {
+  const auto left = std::make_shared<std::atomic<unsigned>>(blocks);
+  {
+    const std::lock_guard lock(mutex_);
+    running_ += static_cast<int>(blocks);
+  }
+  for (unsigned block = 0; block < blocks; ++block) {
+    std::thread([this, run, block, left] {
+      run(block);
+      --*left;
+      const std::lock_guard lock(mutex_);
+      if (--running_ == 0) ended_.notify_all();
+    }).detach();
+  }
+  return [left] { return *left == 0; };
+}
+
+stream_kernels_on_host::~stream_kernels_on_host() {
   std::unique_lock lock(mutex_);
   const bool are_over =
       ended_.wait_for(lock, std::chrono::seconds(20), [this] { return running_ == 0; });
-  EXPECT_TRUE(are_over) << "kernels of messages have not ended";
+  EXPECT_TRUE(are_over) << "kernels that wait have not ended";
   if (!are_over) std::abort();  // they use what is freed now
 }
 

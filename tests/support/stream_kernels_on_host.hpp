@@ -1,0 +1,39 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+
+#include "doubles/cuda/double.hpp"
+
+namespace tandem::test {
+
+/// The kernels of the library that wait, on the simulated GPUs: compiled from the same source, each
+/// of their blocks is a thread of the processor.
+class stream_kernels_on_host {
+ public:
+  explicit stream_kernels_on_host(cuda_double& gpus);
+  /// Waits until all are through.
+  ~stream_kernels_on_host();
+  stream_kernels_on_host(const stream_kernels_on_host&) = delete;
+  stream_kernels_on_host& operator=(const stream_kernels_on_host&) = delete;
+
+  /// How many copies to and from pinned memory have begun.
+  int staged_copies() const noexcept { return staged_copies_; }
+
+ private:
+  /// Returns what tells when all blocks are through.
+  std::function<bool()> start(unsigned blocks, const std::function<void(unsigned block)>& run);
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  int running_ = 0;  ///< threads
+  std::atomic<int> staged_copies_{0};
+};
+
+/// `copy_piece` of the kernel, by so many threads one after the other.
+void copy_piece_on_host(char* to, const char* from, std::size_t bytes, unsigned threads);
+
+}  // namespace tandem::test
