@@ -22,10 +22,14 @@ int ring_step(device_rank& me, filled_bytes& sent, filled_bytes& received, int v
   return got;
 }
 
-TEST(KernelCalls, InARing) {
+class KernelCalls : public KernelWays {};
+INSTANTIATE_TEST_SUITE_P(Ways, KernelCalls,
+                         testing::Values(kernel_way::direct, kernel_way::relayed), name_of_way);
+
+TEST_P(KernelCalls, InARing) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{200'000}}) {
     SCOPED_TRACE(bytes);
-    kernel_jobs jobs({0, 1, 2});
+    kernel_jobs jobs({0, 1, 2}, GetParam());
     jobs.run([bytes](device_rank& me) {
       filled_bytes sent(me, bytes), received(me, bytes);
       const int before = (me.rank + 2) % me.ranks;
@@ -41,8 +45,8 @@ TEST(KernelCalls, InARing) {
 }
 
 /// Hundreds of calls before the peer's first: the caller is not held up.
-TEST(KernelCalls, QueuedAheadOfThePeer) {
-  kernel_jobs jobs({0, 1});
+TEST_P(KernelCalls, QueuedAheadOfThePeer) {
+  kernel_jobs jobs({0, 1}, GetParam());
   std::atomic<bool> are_queued{false};
   jobs.run([&are_queued](device_rank& me) {
     filled_bytes sent(me, 70'000), received(me, 70'000);
@@ -65,8 +69,8 @@ TEST(KernelCalls, QueuedAheadOfThePeer) {
 }
 
 /// Also of messages that are too long for kernels, and of calls that no stream may carry out.
-TEST(KernelCalls, AmongOthers) {
-  kernel_jobs jobs({0, 1});
+TEST_P(KernelCalls, AmongOthers) {
+  kernel_jobs jobs({0, 1}, GetParam());
   jobs.run([](device_rank& me) {
     const int other = 1 - me.rank;
     filled_bytes sent(me, 3000), received(me, 3000), long_sent(me, 300'000),
@@ -96,9 +100,76 @@ TEST(KernelCalls, AmongOthers) {
   EXPECT_GE(jobs.launches(), 2 * 10U);
 }
 
+/// Whatever a program does behind them, as to load a kernel.
+TEST_P(KernelCalls, NeedNoDriver) {
+  kernel_jobs jobs({0, 1}, GetParam());
+  std::barrier<> both(2);
+  jobs.run([&](device_rank& me) {
+    filled_bytes sent(me, 200'000), received(me, 200'000);
+    for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
+    sent.fill(me.rank + 50);
+    standing_stream blocked(*me.gpu);
+    blocked.hold(me.stream.get());
+    stream_group all(me);
+    all.receive(received.buffer(), 1 - me.rank);
+    all.send(sent.buffer(), 1 - me.rank);
+    EXPECT_EQ(all.launch(), TANDEM_OK) << me.error.text;
+    both.arrive_and_wait();
+    std::shared_ptr<void> locked;
+    if (me.rank == 0) locked = jobs.gpus.gpus.lock_driver();
+    both.arrive_and_wait();
+    blocked.release();
+    EXPECT_EQ(all.finish(), TANDEM_OK) << me.error.text;
+    both.arrive_and_wait();
+    locked.reset();
+    both.arrive_and_wait();
+    EXPECT_EQ(received.value(), 51 - me.rank);
+  });
+}
+
+/// On streams of Tandem's own, a receive before the send.
+TEST(RelayedCalls, BesideTheCallersStream) {
+  kernel_jobs jobs({0, 1}, kernel_way::relayed);
+  jobs.run([](device_rank& me) {
+    const int other = 1 - me.rank;
+    filled_bytes sent(me, 200'000), received(me, 200'000);
+    for (int i = 0; i < 8; ++i) {
+      sent.fill(20 * me.rank + i);
+      tandem_call call = me.call();
+      call.in_stream = 2;
+      tandem_op* ops[2] = {};
+      EXPECT_EQ(tandem_recv(me.world, received.buffer(), other, 0, &call, &ops[0], &me.error),
+                TANDEM_OK);
+      EXPECT_EQ(tandem_send(me.world, sent.buffer(), other, 0, &call, &ops[1], &me.error),
+                TANDEM_OK);
+      for (tandem_op* const each : ops) EXPECT_EQ(me.finish(each), TANDEM_OK) << me.error.text;
+      EXPECT_EQ(received.value(), 20 * other + i);
+    }
+  });
+  EXPECT_GE(jobs.launches(), 2 * 2 * 7U);
+}
+
+/// Between a GPU of NVIDIA and one of AMD.
+TEST(RelayedCalls, BetweenVendors) {
+  kernel_jobs jobs({0, 1}, kernel_way::relayed, 1);
+  jobs.run([](device_rank& me) {
+    filled_bytes sent(me, 200'000), received(me, 200'000);
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_EQ(ring_step(me, sent, received, 20 * me.rank + i), 20 * (1 - me.rank) + i);
+    }
+    stream_group one(me);
+    sent.fill(me.rank + 3);
+    one.all_reduce(sent.buffer(), received.buffer(), {TANDEM_UINT8, TANDEM_SUM, 1});
+    EXPECT_EQ(one.launch(), TANDEM_OK) << me.error.text;
+    EXPECT_EQ(received.value(), 7);
+    EXPECT_EQ(one.finish(), TANDEM_OK) << me.error.text;
+  });
+  EXPECT_GE(jobs.launches(), 2 * (8 + 2U));
+}
+
 /// A rank may allow fewer bytes, or none.
-TEST(KernelCalls, NoneWhereOneRankHasNone) {
-  kernel_jobs jobs({0, 1});
+TEST_P(KernelCalls, NoneWhereOneRankHasNone) {
+  kernel_jobs jobs({0, 1}, GetParam());
   jobs.run(
       [](device_rank& me) {
         filled_bytes sent(me, 3000), received(me, 3000);
@@ -108,8 +179,8 @@ TEST(KernelCalls, NoneWhereOneRankHasNone) {
   EXPECT_EQ(jobs.launches(), 0U);
 }
 
-TEST(KernelCalls, WithoutACompilerByCopyEngines) {
-  kernel_jobs jobs({0, 1});
+TEST_P(KernelCalls, WithoutACompilerByCopyEngines) {
+  kernel_jobs jobs({0, 1}, GetParam());
   jobs.gpus.compiler.fail("no such type");
   jobs.run([](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
@@ -118,8 +189,8 @@ TEST(KernelCalls, WithoutACompilerByCopyEngines) {
   EXPECT_EQ(jobs.launches(), 0U);
 }
 
-TEST(KernelCalls, DifferentLengthsAreNamed) {
-  kernel_jobs jobs({0, 1});
+TEST_P(KernelCalls, DifferentLengthsAreNamed) {
+  kernel_jobs jobs({0, 1}, GetParam());
   jobs.run([](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
@@ -144,8 +215,8 @@ TEST(KernelCalls, DifferentLengthsAreNamed) {
   });
 }
 
-TEST(KernelCalls, AnAbortLetsTheStreamsGo) {
-  kernel_jobs jobs({0, 1});
+TEST_P(KernelCalls, AnAbortLetsTheStreamsGo) {
+  kernel_jobs jobs({0, 1}, GetParam());
   std::barrier<> through(2);
   jobs.run([&through](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
@@ -169,8 +240,8 @@ TEST(KernelCalls, AnAbortLetsTheStreamsGo) {
   });
 }
 
-TEST(KernelCalls, APeerThatDoesNotCallIsATimeout) {
-  kernel_jobs jobs({0, 1});
+TEST_P(KernelCalls, APeerThatDoesNotCallIsATimeout) {
+  kernel_jobs jobs({0, 1}, GetParam());
   jobs.run([](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);
@@ -194,8 +265,8 @@ TEST(KernelCalls, APeerThatDoesNotCallIsATimeout) {
 }
 
 /// A job that ends waits for it no longer than its time limit, as for calls of a vendor's library.
-TEST(KernelCalls, AReceiveThatNobodySends) {
-  kernel_jobs jobs({0, 1});
+TEST_P(KernelCalls, AReceiveThatNobodySends) {
+  kernel_jobs jobs({0, 1}, GetParam());
   const auto begun = std::chrono::steady_clock::now();
   std::atomic<int> waiting{0};
   jobs.run([&waiting](device_rank& me) {
@@ -212,8 +283,8 @@ TEST(KernelCalls, AReceiveThatNobodySends) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
 }
 
-TEST(KernelCalls, ACaptureIsRefused) {
-  kernel_jobs jobs({0, 1});
+TEST_P(KernelCalls, ACaptureIsRefused) {
+  kernel_jobs jobs({0, 1}, GetParam());
   jobs.run([&jobs](device_rank& me) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 2; ++i) ring_step(me, sent, received, i);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -9,17 +10,32 @@
 
 namespace tandem::test {
 
+/// How kernels reach those of other ranks.
+enum class kernel_way { direct, relayed };
+
 /// The ranks are islands of their own, on one host.
 struct kernel_jobs : device_jobs {
-  explicit kernel_jobs(std::vector<int> devices) : device_jobs(std::move(devices)) {
+  kernel_jobs(std::vector<int> devices, kernel_way by,
+              int first_of_amd = std::numeric_limits<int>::max())
+      : device_jobs(std::move(devices), first_of_amd), way(by) {
     separate_islands();
   }
   void run(const std::function<void(device_rank&)>& what, const char* max_bytes = "256K") {
+    const bool is_direct = way == kernel_way::direct;
     device_jobs::run(what,
-                     {"stream-kernel-bytes", max_bytes, "stream-staging-bytes", "0", nullptr});
+                     {"stream-kernel-bytes", is_direct ? max_bytes : "0", "stream-relay-bytes",
+                      is_direct ? "0" : max_bytes, "stream-staging-bytes", "0", nullptr});
   }
   std::size_t launches() const { return gpus.gpus.seen().launches; }
+
+  const kernel_way way;
 };
+
+/// Tests of both ways.
+class KernelWays : public testing::TestWithParam<kernel_way> {};
+inline std::string name_of_way(const testing::TestParamInfo<kernel_way>& of) {
+  return of.param == kernel_way::direct ? "Direct" : "Relayed";
+}
 
 /// Calls of one batch that the rank's stream carries out itself.
 class stream_group {

@@ -1,6 +1,13 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <tandem/channels.hpp>
+#include <tandem/kernel_messages.hpp>
 
 #include "collectives/job.hpp"
 #include "support/device_mirror.hpp"
@@ -16,6 +23,16 @@ inline int every_other_device(int rank) {
 /// Ranks of one call may use different kinds of memory.
 inline int device_or_host(int rank) {
   return rank % 3 - 1;
+}
+
+/// What is relayed is complete some time behind its kernel.
+inline asio::awaitable<void> passes(const kernel_messages::end& which, bool at_once) {
+  asio::steady_timer later(co_await asio::this_coro::executor);
+  for (int i = 0; i < 10'000 && !at_once && !which.has_passed(); ++i) {
+    later.expires_after(std::chrono::milliseconds(1));
+    co_await later.async_wait(asio::use_awaitable);
+  }
+  EXPECT_TRUE(which.has_passed());
 }
 
 /// One per rank; null on the host.

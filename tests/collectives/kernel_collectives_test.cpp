@@ -16,19 +16,21 @@ namespace {
 
 using numbers = std::vector<std::int32_t>;
 
-/// Ranks that share memory, on two devices.
-class KernelCollectives : public testing::Test {
+/// Ranks on two devices, which reach each other's memory or are relayed over a fabric.
+class KernelCollectives : public testing::TestWithParam<std::string> {
  protected:
+  static bool are_direct() { return GetParam() == "direct"; }
   static std::unique_ptr<device_job> make_job(int ranks) {
-    const fabric_kind& over = *std::ranges::find(fabric_kinds(), "shm", &fabric_kind::name);
+    const std::string fabric = are_direct() ? "shm" : GetParam();
+    const fabric_kind& over = *std::ranges::find(fabric_kinds(), fabric, &fabric_kind::name);
     return std::make_unique<device_job>(over, ranks, small_pieces(), every_other_device);
   }
   static accelerator& device_of(int rank) {
     return accelerator_at(memory_kind::cuda, every_other_device(rank));
   }
   static asio::awaitable<kernel_collectives::made> make(device_job& ranks, int rank) {
-    return kernel_collectives::make(ranks.world(rank), device_of(rank), 64 * 1024,
-                                    [](const error&) {});
+    const kernel_path how = are_direct() ? kernel_path::direct : kernel_path::relayed;
+    return kernel_collectives::make(ranks.world(rank), device_of(rank), 64 * 1024, {}, how);
   }
   static asio::awaitable<void> reach(int rank, accelerator::stream on) {
     device_watch watch(co_await asio::this_coro::executor, device_of(rank));
@@ -57,7 +59,7 @@ class KernelCollectives : public testing::Test {
       EXPECT_TRUE(made.collectives->takes(call));
       const auto ends = made.collectives->launch(call, on.get());
       co_await reach(r, on.get());
-      for (const auto& each : ends) EXPECT_TRUE(each.has_passed());
+      for (const auto& each : ends) co_await passes(each, are_direct());
       for (const auto& each : made.collectives->messages()) EXPECT_FALSE(each->find_mismatch());
     };
     ASSERT_EQ(job->run(body), "");
@@ -68,8 +70,11 @@ class KernelCollectives : public testing::Test {
   devices_with_kernels devices;
 };
 
+INSTANTIATE_TEST_SUITE_P(Paths, KernelCollectives, testing::Values("direct", "shm", "tcp"),
+                         [](const auto& of) { return of.param; });
+
 /// Also longer than the scratch memory.
-TEST_F(KernelCollectives, GiveTheSum) {
+TEST_P(KernelCollectives, GiveTheSum) {
   for (const int ranks : {2, 3, 5}) {
     for (const std::size_t count : {1UL, 5000UL, 100'000UL}) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks, " + std::to_string(count));
@@ -97,7 +102,7 @@ TEST_F(KernelCollectives, GiveTheSum) {
   }
 }
 
-TEST_F(KernelCollectives, GiveWhatOthersHave) {
+TEST_P(KernelCollectives, GiveWhatOthersHave) {
   for (const std::size_t count : {1UL, 5000UL, 100'000UL}) {
     SCOPED_TRACE(count);
     run_call(3, count, 3 * count, {.what = collective::all_gather}, [&](int, const numbers& into) {
@@ -115,7 +120,7 @@ TEST_F(KernelCollectives, GiveWhatOthersHave) {
   }
 }
 
-TEST_F(KernelCollectives, GiveTheBitsOfChannels) {
+TEST_P(KernelCollectives, GiveTheBitsOfChannels) {
   constexpr std::size_t count = 3000;
   for (const data_type type : {data_type::float32, data_type::bfloat16, data_type::float16}) {
     for (const reduction how :
@@ -148,7 +153,7 @@ TEST_F(KernelCollectives, GiveTheBitsOfChannels) {
 }
 
 /// They share scratch memory.
-TEST_F(KernelCollectives, OnStreamsThatKnowNothingOfEachOther) {
+TEST_P(KernelCollectives, OnStreamsThatKnowNothingOfEachOther) {
   constexpr std::size_t count = 3000, calls = 12;
   const auto job = make_job(2);
   std::vector<std::vector<numbers>> from(2), into(2);
@@ -181,7 +186,7 @@ TEST_F(KernelCollectives, OnStreamsThatKnowNothingOfEachOther) {
   }
 }
 
-TEST_F(KernelCollectives, CallsThatDifferAreNoticed) {
+TEST_P(KernelCollectives, CallsThatDifferAreNoticed) {
   const auto job = make_job(2);
   numbers data(100);
   int noticed = 0;
@@ -206,7 +211,7 @@ TEST_F(KernelCollectives, CallsThatDifferAreNoticed) {
   EXPECT_GE(noticed, 1);
 }
 
-TEST_F(KernelCollectives, WhatTheyDoNotTake) {
+TEST_P(KernelCollectives, WhatTheyDoNotTake) {
   const auto job = make_job(2);
   numbers data(101);
   const job::rank_body body = [&](int r) -> asio::awaitable<void> {
@@ -237,7 +242,7 @@ TEST_F(KernelCollectives, WhatTheyDoNotTake) {
   ASSERT_EQ(job->run(body), "");
 }
 
-TEST_F(KernelCollectives, WhatIsNotPossibleIsSaidOnAll) {
+TEST_P(KernelCollectives, WhatIsNotPossibleIsSaidOnAll) {
   devices.compiler.fail("no such type");
   const auto job = make_job(3);
   const job::rank_body body = [&](int r) -> asio::awaitable<void> {
@@ -249,7 +254,7 @@ TEST_F(KernelCollectives, WhatIsNotPossibleIsSaidOnAll) {
 }
 
 /// Stopping the program in any step must not leak or access memory late.
-TEST_F(KernelCollectives, StoppingAfterAnyStepIsSafe) {
+TEST_P(KernelCollectives, StoppingAfterAnyStepIsSafe) {
   bool ended = false;
   for (int steps = 0; !ended; steps += 1 + steps / 50) {
     ASSERT_LT(steps, 100'000);

@@ -9,6 +9,7 @@
 #include <tandem/kernel_messages.hpp>
 
 #include "collectives/device_job.hpp"
+#include "communicator/messages.hpp"
 #include "streams/kernel_beginning.hpp"
 #include "streams/slot_words.hpp"
 #include "support/pattern.hpp"
@@ -16,18 +17,27 @@
 namespace tandem::test {
 namespace {
 
-/// Two ranks that share memory, each on a device of its own.
-class KernelMessages : public testing::Test {
+/// Two ranks, each on a device of its own, which reach each other's memory or are relayed over a
+/// fabric.
+class KernelMessages : public testing::TestWithParam<std::string> {
  protected:
+  static bool are_direct() { return GetParam() == "direct"; }
   static std::unique_ptr<device_job> make_job(device_of_rank where = every_other_device) {
-    const fabric_kind& over = *std::ranges::find(fabric_kinds(), "shm", &fabric_kind::name);
+    const std::string fabric = are_direct() ? "shm" : GetParam();
+    const fabric_kind& over = *std::ranges::find(fabric_kinds(), fabric, &fabric_kind::name);
     return std::make_unique<device_job>(over, 2, small_pieces(), where);
   }
   static accelerator& device_of(int rank) {
     return accelerator_at(memory_kind::cuda, every_other_device(rank));
   }
-  static asio::awaitable<kernel_messages::made> make(device_job& ranks, int rank) {
-    return kernel_messages::make(ranks.world(rank), 1 - rank, device_of(rank));
+  asio::awaitable<kernel_messages::made> make(device_job& ranks, int rank) {
+    if (are_direct()) return kernel_messages::make(ranks.world(rank), 1 - rank, device_of(rank));
+    const auto at = static_cast<std::size_t>(rank);
+    kernel_messages::relay_handlers what;
+    what.lost = [this, at](const error& why) { failures[at].push_back(why.what()); };
+    what.changed = [this, at](bool do_wait) { waiting[at] += do_wait ? 1 : -1; };
+    return kernel_messages::make_relayed(ranks.world(rank), 1 - rank, device_of(rank),
+                                         std::move(what));
   }
   static asio::awaitable<void> reach(int rank, accelerator::stream on) {
     device_watch watch(co_await asio::this_coro::executor, device_of(rank));
@@ -41,12 +51,17 @@ class KernelMessages : public testing::Test {
     const kernel_messages::message both[] = {{&by, false, received}, {&by, true, sent}};
     for (int i = 0; i < times; ++i) ends = kernel_messages::launch(both, on.get());
     co_await reach(rank, on.get());
-    for (const kernel_messages::end& each : ends) EXPECT_TRUE(each.has_passed());
+    for (const kernel_messages::end& each : ends) co_await passes(each, are_direct());
     EXPECT_FALSE(by.find_mismatch());
   }
 
   devices_with_kernels devices;
+  // By rank, as the relays report it.
+  std::array<std::vector<std::string>, 2> failures;
+  std::array<int, 2> waiting{};
 };
+INSTANTIATE_TEST_SUITE_P(Paths, KernelMessages, testing::Values("direct", "shm", "tcp", "rails"),
+                         [](const auto& of) { return of.param; });
 
 TEST(KernelBeginning, ProcessesTakeTurnsOnADeviceWithoutMps) {
   const detail::kernel_beginning one{.device = 7, .process = 100, .can = 1};
@@ -65,7 +80,7 @@ TEST(KernelBeginning, ProcessesTakeTurnsOnADeviceWithoutMps) {
   EXPECT_FALSE(one.takes_turns_with(other));
 }
 
-TEST_F(KernelMessages, OfAnyLength) {
+TEST_P(KernelMessages, OfAnyLength) {
   // The last are longer than all slots.
   for (const std::size_t bytes : {1UL, 16UL, 8193UL, 300'001UL, 5UL << 20}) {
     SCOPED_TRACE(bytes);
@@ -85,12 +100,13 @@ TEST_F(KernelMessages, OfAnyLength) {
     ranks->copy_back();
     EXPECT_EQ(got[0], sent[1]);
     EXPECT_EQ(got[1], sent[0]);
+    EXPECT_EQ(waiting, (std::array<int, 2>{}));
   }
   EXPECT_EQ(devices.gpus.seen().launches, 2 * (20 + 20 + 20 + 2 + 2));
 }
 
 /// More on their way than there are slots, and by streams that know nothing of one another.
-TEST_F(KernelMessages, InTheOrderOfTheirLaunches) {
+TEST_P(KernelMessages, InTheOrderOfTheirLaunches) {
   constexpr std::size_t bytes = 20'000, count = 40;
   const auto ranks = make_job();
   std::vector<std::byte> sent, got(bytes * count);
@@ -113,7 +129,7 @@ TEST_F(KernelMessages, InTheOrderOfTheirLaunches) {
   EXPECT_EQ(got, sent);
 }
 
-TEST_F(KernelMessages, DifferentLengthsAreNoticed) {
+TEST_P(KernelMessages, DifferentLengthsAreNoticed) {
   const auto ranks = make_job();
   std::vector<std::byte> memory(1000);
   const job::rank_body body = [&](int r) -> asio::awaitable<void> {
@@ -124,7 +140,11 @@ TEST_F(KernelMessages, DifferentLengthsAreNoticed) {
                                        r == 0 ? view : view.part(0, 900)};
     const auto ends = kernel_messages::launch({&one, 1}, on.get());
     co_await reach(r, on.get());
-    EXPECT_EQ(ends.front().has_passed(), r == 0);
+    if (r == 0) {
+      co_await passes(ends.front(), are_direct());
+    } else {
+      EXPECT_FALSE(ends.front().has_passed());
+    }
     const auto found = made.messages->find_mismatch();
     EXPECT_EQ(found.has_value(), r == 1);
     if (!found) co_return;
@@ -136,7 +156,7 @@ TEST_F(KernelMessages, DifferentLengthsAreNoticed) {
   ASSERT_EQ(ranks->run(body), "");
 }
 
-TEST_F(KernelMessages, AnAbortEndsKernels) {
+TEST_P(KernelMessages, AnAbortEndsKernels) {
   const auto ranks = make_job();
   std::vector<std::byte> memory(100'000);
   const job::rank_body body = [&](int r) -> asio::awaitable<void> {
@@ -159,7 +179,7 @@ TEST_F(KernelMessages, AnAbortEndsKernels) {
   ASSERT_EQ(ranks->run(body), "");
 }
 
-TEST_F(KernelMessages, EndWithTheirOwner) {
+TEST_P(KernelMessages, EndWithTheirOwner) {
   const auto ranks = make_job();
   std::vector<std::byte> memory(100);
   const job::rank_body body = [&](int r) -> asio::awaitable<void> {
@@ -174,7 +194,7 @@ TEST_F(KernelMessages, EndWithTheirOwner) {
   ASSERT_EQ(ranks->run(body), "");
 }
 
-TEST_F(KernelMessages, WhatIsNotPossibleIsSaidOnBoth) {
+TEST_P(KernelMessages, WhatIsNotPossibleIsSaidOnBoth) {
   devices.compiler.fail("no such type");
   const auto ranks = make_job();
   const job::rank_body body = [&](int r) -> asio::awaitable<void> {
@@ -185,8 +205,75 @@ TEST_F(KernelMessages, WhatIsNotPossibleIsSaidOnBoth) {
   ASSERT_EQ(ranks->run(body), "");
 }
 
+/// Relayed messages notice it themselves.
+TEST_P(KernelMessages, ALostPeerIsReported) {
+  if (are_direct()) return;
+  const auto ranks = make_job();
+  std::vector<std::byte> memory(100'000);
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
+    const mutable_view view = ranks->there(r, mutable_view(memory));
+    const kernel_messages::made made = co_await make(*ranks, r);
+    if (r == 1) {
+      ranks->fabrics[1]->close();
+      co_return;
+    }
+    const device_stream on(device_of(r));
+    const kernel_messages::message one{made.messages.get(), false, view};
+    kernel_messages::launch({&one, 1}, on.get());
+    EXPECT_EQ(waiting[0], 1);
+    asio::steady_timer later(co_await asio::this_coro::executor);
+    for (int i = 0; i < 10'000 && failures[0].empty(); ++i) {
+      later.expires_after(std::chrono::milliseconds(1));
+      co_await later.async_wait(asio::use_awaitable);
+    }
+    EXPECT_EQ(waiting[0], 0);
+    made.messages->abort();
+    co_await reach(r, on.get());
+  };
+  ranks->run(body);
+  EXPECT_EQ(failures[0].size(), 1U);
+  EXPECT_EQ(failures[1].size(), 0U);
+}
+
+/// Parts of any length, with any head.
+TEST_P(KernelMessages, OtherBytesAreReported) {
+  if (are_direct()) return;
+  constexpr std::uint16_t tag_of_first_block = 24;
+  for (const std::size_t bytes : {0UL, 3UL, 8UL, 60UL, 109UL}) {
+    SCOPED_TRACE(bytes);
+    failures[0].clear();
+    const auto ranks = make_job();
+    std::vector<std::byte> memory(100);
+    const std::vector<std::byte> other = pattern(bytes, 1);
+    const job::rank_body body = [&](int r) -> asio::awaitable<void> {
+      const mutable_view view = ranks->there(r, mutable_view(memory));
+      const kernel_messages::made made = co_await make(*ranks, r);
+      if (r == 1) {
+        co_await detail::send_message(ranks->world(r).internals(), 0, const_view(other),
+                                      tag_of_first_block, detail::group::flow_class::stream);
+        co_return;
+      }
+      const device_stream on(device_of(r));
+      const kernel_messages::message one{made.messages.get(), false, view};
+      const auto ends = kernel_messages::launch({&one, 1}, on.get());
+      asio::steady_timer later(co_await asio::this_coro::executor);
+      for (int i = 0; i < 10'000 && failures[0].empty(); ++i) {
+        later.expires_after(std::chrono::milliseconds(1));
+        co_await later.async_wait(asio::use_awaitable);
+      }
+      EXPECT_FALSE(ends.front().has_passed());
+      made.messages->abort();
+      co_await reach(r, on.get());
+    };
+    ASSERT_EQ(ranks->run(body), "");
+    ASSERT_EQ(failures[0].size(), 1U);
+    EXPECT_NE(failures[0][0].find(std::to_string(bytes) + " bytes"), std::string::npos)
+        << failures[0][0];
+  }
+}
+
 /// Stopping the program in any step must not leak or access memory late.
-TEST_F(KernelMessages, StoppingAfterAnyStepIsSafe) {
+TEST_P(KernelMessages, StoppingAfterAnyStepIsSafe) {
   bool ended = false;
   for (int steps = 0; !ended; steps += 1 + steps / 100) {
     ASSERT_LT(steps, 100'000);

@@ -66,6 +66,7 @@ tandem_test(device_collective_tests OPTIMISED
     collectives/kernel_collectives_test.cpp
     collectives/kernel_messages_test.cpp
     collectives/kernel_steps_test.cpp
+    collectives/relay_window_test.cpp
     collectives/slot_launch_test.cpp
     collectives/stream_messages_test.cpp
     collectives/plan/device_plan_test.cpp

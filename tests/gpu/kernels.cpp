@@ -31,8 +31,9 @@ class gpu_ranks : public device_job {
                    [](int) { return -1; }) {}
 };
 
-class KernelsOnGpu : public testing::Test {
+class GpuKernels : public testing::Test {
  protected:
+  explicit GpuKernels(kernel_path how = kernel_path::direct) : how_(how) {}
   void SetUp() override {
     const accelerators here = find_accelerators(memory_kind::cuda);
     if (here.found.empty()) GTEST_SKIP() << here.why_none;
@@ -71,18 +72,31 @@ class KernelsOnGpu : public testing::Test {
     co_await watch.reached(on);
   }
   asio::awaitable<kernel_messages::made> make_messages(gpu_ranks& ranks, int rank) const {
-    return kernel_messages::make(ranks.world(rank), 1 - rank, device_of(rank));
+    if (how_ == kernel_path::direct)
+      return kernel_messages::make(ranks.world(rank), 1 - rank, device_of(rank));
+    return kernel_messages::make_relayed(ranks.world(rank), 1 - rank, device_of(rank), {});
   }
   asio::awaitable<kernel_collectives::made> make_collectives(gpu_ranks& ranks, int rank) const {
-    return kernel_collectives::make(ranks.world(rank), device_of(rank), std::size_t{4} << 20,
-                                    [](const error&) {});
+    return kernel_collectives::make(ranks.world(rank), device_of(rank), std::size_t{4} << 20, {},
+                                    how_);
   }
 
  private:
+  const kernel_path how_;
   std::vector<accelerator*> found_;
 };
 
-TEST_F(KernelsOnGpu, MessagesOfAnyLengthAndAlignment) {
+class KernelsOnGpu : public GpuKernels, public testing::WithParamInterface<kernel_path> {
+ protected:
+  KernelsOnGpu() : GpuKernels(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(Paths, KernelsOnGpu,
+                         testing::Values(kernel_path::direct, kernel_path::relayed),
+                         [](const auto& of) {
+                           return of.param == kernel_path::direct ? "Direct" : "Relayed";
+                         });
+
+TEST_P(KernelsOnGpu, MessagesOfAnyLengthAndAlignment) {
   for (const std::size_t bytes :
        {1UL, 15UL, 16UL, 8193UL, 65'536UL, 300'001UL, 5UL << 20, (64UL << 20) + 3}) {
     for (const std::size_t skipped : {0UL, 1UL, 4UL}) {
@@ -107,7 +121,9 @@ TEST_F(KernelsOnGpu, MessagesOfAnyLengthAndAlignment) {
         std::vector<kernel_messages::end> ends;
         for (int i = 0; i < 20; ++i) ends = kernel_messages::launch(both, on.get());
         co_await reach(r, on.get());
-        for (const kernel_messages::end& each : ends) EXPECT_TRUE(each.has_passed());
+        for (const kernel_messages::end& each : ends) {
+          co_await passes(each, GetParam() == kernel_path::direct);
+        }
         EXPECT_FALSE(made.messages->find_mismatch());
       };
       ASSERT_EQ(ranks.run(body), "");
@@ -124,7 +140,7 @@ TEST_F(KernelsOnGpu, MessagesOfAnyLengthAndAlignment) {
 }
 
 /// By streams that know nothing of one another, more than there are slots.
-TEST_F(KernelsOnGpu, MessagesKeepTheirOrder) {
+TEST_P(KernelsOnGpu, MessagesKeepTheirOrder) {
   constexpr std::size_t bytes = 20'000, count = 200;
   gpu_ranks ranks(2);
   byte_vector sent;
@@ -146,7 +162,7 @@ TEST_F(KernelsOnGpu, MessagesKeepTheirOrder) {
   EXPECT_TRUE(content(1, into, sent.size()) == sent);
 }
 
-TEST_F(KernelsOnGpu, DifferentLengthsAreNoticedAndAnAbortEndsKernels) {
+TEST_P(KernelsOnGpu, DifferentLengthsAreNoticedAndAnAbortEndsKernels) {
   gpu_ranks ranks(2);
   const buffer memory[] = {on_device(0, 1000), on_device(1, 1000)};
   const job::rank_body body = [&](int r) -> asio::awaitable<void> {
@@ -174,7 +190,7 @@ bool depends_on_order(data_type type, reduce_op op) {
 }
 
 /// All reductions of all types, and what moves data, at lengths around all limits.
-TEST_F(KernelsOnGpu, CollectivesGiveTheBitsOfChannels) {
+TEST_P(KernelsOnGpu, CollectivesGiveTheBitsOfChannels) {
   for (const int count_of_ranks : {2, 3}) {
     gpu_ranks ranks(count_of_ranks);
     int calls = 0;
@@ -236,7 +252,7 @@ TEST_F(KernelsOnGpu, CollectivesGiveTheBitsOfChannels) {
 
 /// Both ranks' calls, of a thread that launches one after the other, until both are complete; with
 /// one GPU it carries out both, and no NVLink is between.
-TEST_F(KernelsOnGpu, PrintTimes) {
+TEST_F(GpuKernels, PrintTimes) {
   fmt::print("bytes, us: copy on the device, message each way, all_reduce (float32)\n");
   for (std::size_t bytes = 8; bytes <= (std::size_t{4} << 20); bytes *= 8) {
     gpu_ranks ranks(2);
@@ -292,6 +308,42 @@ TEST_F(KernelsOnGpu, PrintTimes) {
     // On the loop's thread, before the job.
     messages.clear();
     collectives.clear();
+  }
+}
+
+/// Both ranks' messages, through pinned memory and a ring of shared memory, by one loop.
+TEST_F(GpuKernels, PrintTimesOfRelay) {
+  fmt::print("bytes, us: message each way, relayed\n");
+  for (std::size_t bytes = 8; bytes <= (std::size_t{64} << 20); bytes *= 8) {
+    gpu_ranks ranks(2);
+    const buffer from[] = {on_device(0, bytes), on_device(1, bytes)};
+    const buffer into[] = {on_device(0, bytes), on_device(1, bytes)};
+    std::vector<double> each;
+    const job::rank_body body = [&](int r) -> asio::awaitable<void> {
+      const int times = bytes < (std::size_t{1} << 20) ? 50 : 5;
+      const kernel_messages::made made =
+          co_await kernel_messages::make_relayed(ranks.world(r), 1 - r, device_of(r), {});
+      const device_stream on(device_of(r));
+      const kernel_messages::message both[] = {{made.messages.get(), false, into[r].view()},
+                                               {made.messages.get(), true, from[r].view()}};
+      for (int round = 0; round < 6; ++round) {
+        const clock::time_point begun = clock::now();
+        std::vector<kernel_messages::end> ends;
+        for (int i = 0; i < times; ++i) {
+          ends = kernel_messages::launch(both, on.get());
+          co_await reach(r, on.get());
+        }
+        for (const kernel_messages::end& end : ends) co_await passes(end, false);
+        if (r == 0 && round > 0) {
+          const std::chrono::duration<double, std::micro> took = clock::now() - begun;
+          each.push_back(took.count() / times);
+        }
+      }
+    };
+    ASSERT_EQ(ranks.run(body), "");
+    ASSERT_EQ(each.size(), 5U);
+    std::ranges::nth_element(each, each.begin() + 2);
+    fmt::print("{:>8} {:7.1f}\n", bytes, each[2]);
   }
 }
 

@@ -21,10 +21,16 @@ struct nccl_rank : device_rank {
 
 /// Runs ranks as threads of this process, each on a simulated GPU, over a simulated library of the
 /// vendor; as one island, or each as an island of its own, also with short collectives by way of
-/// pinned memory, or with short messages by kernels.
+/// pinned memory, or with short messages by kernels, which may be relayed.
 class nccl_ranks {
  public:
-  enum class islands { one, of_one_rank, of_one_rank_staged, of_one_rank_by_kernels };
+  enum class islands {
+    one,
+    of_one_rank,
+    of_one_rank_staged,
+    of_one_rank_by_kernels,
+    of_one_rank_relayed
+  };
 
   nccl_ranks(int ranks, islands how) : ranks_(ranks), gpus(4), library(gpus.gpus) {
     ::setenv("TANDEM_VENDOR_LIBRARY", how == islands::one ? "1" : "0", 1);
@@ -32,11 +38,14 @@ class nccl_ranks {
     ::setenv("TANDEM_STREAM_STAGING_BYTES", is_staged ? "64K" : "0", 1);
     const bool has_kernels = how == islands::of_one_rank_by_kernels;
     ::setenv("TANDEM_STREAM_KERNEL_BYTES", has_kernels ? "1M" : "0", 1);
+    const bool is_relayed = how == islands::of_one_rank_relayed;
+    ::setenv("TANDEM_STREAM_RELAY_BYTES", is_relayed ? "1M" : "0", 1);
   }
   ~nccl_ranks() {
     ::unsetenv("TANDEM_VENDOR_LIBRARY");
     ::unsetenv("TANDEM_STREAM_STAGING_BYTES");
     ::unsetenv("TANDEM_STREAM_KERNEL_BYTES");
+    ::unsetenv("TANDEM_STREAM_RELAY_BYTES");
   }
   nccl_ranks(const nccl_ranks&) = delete;
   nccl_ranks& operator=(const nccl_ranks&) = delete;
@@ -110,6 +119,7 @@ using islands = nccl_ranks::islands;
 inline std::string name_of_islands(const testing::TestParamInfo<islands>& of) {
   if (of.param == islands::one) return "Inside";
   if (of.param == islands::of_one_rank) return "Across";
+  if (of.param == islands::of_one_rank_relayed) return "AcrossRelayed";
   return of.param == islands::of_one_rank_staged ? "AcrossStaged" : "AcrossByKernels";
 }
 

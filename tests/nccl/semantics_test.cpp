@@ -17,7 +17,8 @@ class NcclCalls : public testing::TestWithParam<islands> {};
 INSTANTIATE_TEST_SUITE_P(Islands, NcclCalls,
                          testing::Values(islands::one, islands::of_one_rank,
                                          islands::of_one_rank_staged,
-                                         islands::of_one_rank_by_kernels),
+                                         islands::of_one_rank_by_kernels,
+                                         islands::of_one_rank_relayed),
                          name_of_islands);
 
 TEST_P(NcclCalls, Reduce) {

@@ -12,7 +12,8 @@ class NcclSubsets : public testing::TestWithParam<islands> {};
 INSTANTIATE_TEST_SUITE_P(Islands, NcclSubsets,
                          testing::Values(islands::one, islands::of_one_rank,
                                          islands::of_one_rank_staged,
-                                         islands::of_one_rank_by_kernels),
+                                         islands::of_one_rank_by_kernels,
+                                         islands::of_one_rank_relayed),
                          name_of_islands);
 
 TEST_P(NcclSubsets, SplitAndShrink) {

@@ -73,6 +73,7 @@ void translate(cuda_double& gpus, slot_work& work) {
     } catch (const std::out_of_range&) {
       each.other = nullptr;  // the peer has ended: an aborted kernel does not need it
     }
+    translate(gpus, each.progress, sizeof *each.progress);
     translate(gpus, each.report, sizeof *each.report);
     for (unsigned k = 0; k < each.messages; ++k) {
       detail::slot_message& message = work.message[each.first_message + k];

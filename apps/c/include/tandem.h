@@ -244,8 +244,9 @@ typedef struct tandem_call {
   /* Whether a stream may carry the operation out. 1: the one above, so that what is queued on it later
      waits until it is complete. It needs has_stream, and then tandem_op_wait_stream for that stream.
      With the setting stream-kernel-bytes a message and its receive are both such calls, or neither is,
-     and have the same length. 2: another one, a collective only. A collective is such a call on all
-     ranks, all with memory of their devices, or on none. */
+     and have the same length. 2: another one, for a collective; with the setting stream-relay-bytes
+     also for a message between GPUs that do not reach each other, of the same length as its receive.
+     A collective is such a call on all ranks, all with memory of their devices, or on none. */
   int32_t in_stream;
 } tandem_call;
 #define TANDEM_CALL_INIT \
@@ -327,11 +328,12 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
  * messages that copy engines carry out between other GPUs of a host, it waits until the peer has
  * called: at once for a receive, if no other operation needs this processor; it does not for messages
  * and collectives that kernels carry out (setting stream-kernel-bytes). Nor does the caller
- * wait for operations that go through pinned memory (setting stream-staging-bytes), while no
- * operation on device memory that channels carry is in progress; such an operation, when it is
- * started, first waits for those. For all others it does, unless the setting stream-waits is 1: a driver that loads a kernel on its first
- * use, or frees memory, waits for all streams, and Tandem needs the driver to let them go on. With
- * that setting it waits for the first of a kind: of a function, type, peer and power of two of bytes.
+ * wait for operations that go through pinned memory (settings stream-staging-bytes and
+ * stream-relay-bytes), while no operation on device memory that channels carry is in progress; such an
+ * operation, when it is started, first waits for those. For all others it does, unless the setting
+ * stream-waits is 1: a driver that loads a kernel on its first use, or frees memory, waits for all
+ * streams, and Tandem needs the driver to let them go on. With that setting it waits for the first of
+ * a kind: of a function, type, peer and power of two of bytes.
  */
 tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* error);
 /* After completion: the length of the message received. */

@@ -138,6 +138,10 @@ device_side::point device_side::behind(std::vector<kernel_messages::end> which,
   return made;
 }
 
+bool device_side::is_carried(const point& what) const noexcept {
+  return what->are_carried();
+}
+
 bool device_side::has_passed(const point& what) const {
   if (!what->are_carried()) return false;
   if (what->is_known_by_kernels()) return true;

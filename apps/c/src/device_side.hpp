@@ -45,6 +45,8 @@ class device_side {
   /// of what is on the stream behind them.
   point carried(std::vector<kernel_messages::end> which, accelerator::stream on) const;
   point behind(std::vector<kernel_messages::end> which, accelerator::stream on) const;
+  /// Of those: whether kernels have carried the messages, without a call.
+  bool is_carried(const point& what) const noexcept;
   staging& blocks() noexcept { return *blocks_; }
   bool has_passed(const point& what) const;
   /// Later work on the stream waits for the point.

@@ -14,9 +14,11 @@ namespace {
 constexpr std::chrono::seconds store_timeout{60};
 /// After the kind of memory of a rank that does not use its vendor's library.
 constexpr std::string_view no_library = ", no library";
-/// Behind that, and followed by the settings stream-staging-bytes and stream-kernel-bytes.
+/// Behind that, and followed by the settings stream-staging-bytes, stream-kernel-bytes and
+/// stream-relay-bytes.
 constexpr std::string_view before_staged_bytes = "; staged ";
 constexpr std::string_view before_kernel_bytes = "; kernels ";
+constexpr std::string_view before_relay_bytes = "; relayed ";
 
 /// Removes the last setting from the text.
 std::size_t take_bytes(std::string& kind, std::string_view before) {
@@ -81,14 +83,17 @@ asio::awaitable<void> job_state::join(std::shared_ptr<job_state> self, join_requ
   // All ranks wrap the fabric, or none does.
   std::string kind(name(how.kind));
   if (!how.options.vendor_library) kind += no_library;
-  kind += fmt::format("{}{}{}{}", before_staged_bytes, how.options.stream_staging_bytes,
-                      before_kernel_bytes, how.options.stream_kernel_bytes);
+  kind += fmt::format("{}{}{}{}{}{}", before_staged_bytes, how.options.stream_staging_bytes,
+                      before_kernel_bytes, how.options.stream_kernel_bytes, before_relay_bytes,
+                      how.options.stream_relay_bytes);
   self->kinds_ = co_await exchange(self->store_, "c/kind", how.who.rank,
                                    static_cast<std::size_t>(how.who.size), std::move(kind),
                                    how.options.meet_timeout);
   stream_limits& limits = self->stream_limits_;
-  limits = {how.options.stream_staging_bytes, how.options.stream_kernel_bytes};
+  limits = {how.options.stream_staging_bytes, how.options.stream_kernel_bytes,
+            how.options.stream_relay_bytes};
   for (std::string& each : self->kinds_) {
+    limits.relay_bytes = std::min(limits.relay_bytes, take_bytes(each, before_relay_bytes));
     limits.kernel_bytes = std::min(limits.kernel_bytes, take_bytes(each, before_kernel_bytes));
     limits.staged_bytes = std::min(limits.staged_bytes, take_bytes(each, before_staged_bytes));
   }

@@ -20,25 +20,48 @@ constexpr std::size_t max_scratch_bytes = std::size_t{32} << 20;
 
 }  // namespace
 
+template <class By>
+std::size_t kernel_calls::max_bytes_by(const By& which) const noexcept {
+  return which.is_relayed() ? max_bytes_.relayed : max_bytes_.direct;
+}
+
+template <class By>
+std::string kernel_calls::text_of(const By& which) const {
+  return fmt::format(", up to {} by kernels{}", format_bytes(max_bytes_by(which)),
+                     which.is_relayed() ? " whose data are relayed" : "");
+}
+
+kernel_path kernel_calls::path() const noexcept {
+  if (max_bytes_.relayed == 0) return kernel_path::direct;
+  return max_bytes_.direct == 0 ? kernel_path::relayed : kernel_path::either;
+}
+
 bool kernel_calls::takes(const carriers& by, const library_call& what) const noexcept {
   if (!what.may_be_by_kernels || !what.side) return false;
   const auto has = [&](const auto& with, std::size_t bytes) {
-    return with && &with->on() == &what.side->on() && bytes > 0 && bytes <= max_bytes_;
+    return with && &with->on() == &what.side->on() && bytes > 0 && bytes <= max_bytes_by(*with);
   };
-  if (what.may_be_in_stream && has(by.messages, what.message.bytes)) return true;
+  if (has(by.messages, what.message.bytes))
+    return what.may_be_in_stream || by.messages->is_relayed();
   return has(by.collectives, what.data.bytes) && by.collectives->takes(what.by_kernels);
 }
 
-asio::awaitable<std::shared_ptr<kernel_messages>> kernel_calls::make_messages(int peer,
-                                                                              accelerator& on,
-                                                                              std::string& text) {
-  if (max_bytes_ == 0) co_return nullptr;
-  kernel_messages::made made = co_await kernel_messages::make(group_.ranks(), peer, on);
+asio::awaitable<std::shared_ptr<kernel_messages>> kernel_calls::make_messages(
+    int peer, accelerator& on, bool may_reach, std::string& text,
+    kernel_messages::relay_handlers what) {
+  kernel_messages::made made;
+  made.why_not = "one GPU cannot reach the memory of the other";
+  if (may_reach && max_bytes_.direct > 0) {
+    made = co_await kernel_messages::make(group_.ranks(), peer, on);
+  }
+  if (!made.messages && !made.take_turns && max_bytes_.relayed > 0) {
+    made = co_await kernel_messages::make_relayed(group_.ranks(), peer, on, std::move(what));
+  }
   if (made.take_turns) take_turns_ = true;
   if (made.messages) {
     watch(made.messages);
-    text += fmt::format(", up to {} by kernels", format_bytes(max_bytes_));
-  } else {
+    text += text_of(*made.messages);
+  } else if (are_possible()) {
     log(log_level::info, "groups",
         fmt::format("messages with rank {} not by kernels: {}", peer, made.why_not));
   }
@@ -46,16 +69,17 @@ asio::awaitable<std::shared_ptr<kernel_messages>> kernel_calls::make_messages(in
 }
 
 asio::awaitable<std::shared_ptr<kernel_collectives>> kernel_calls::make_collectives(
-    accelerator& on, std::string& text, kernel_collectives::failure_handler lost) {
-  if (max_bytes_ == 0) co_return nullptr;
+    accelerator& on, std::string& text, kernel_messages::relay_handlers what) {
+  if (!are_possible()) co_return nullptr;
   const auto ranks = static_cast<std::size_t>(group_.size());
-  const std::size_t scratch_bytes = std::min(max_bytes_, max_scratch_bytes / ranks) * ranks;
+  const std::size_t max_bytes = std::max(max_bytes_.direct, max_bytes_.relayed);
+  const std::size_t scratch_bytes = std::min(max_bytes, max_scratch_bytes / ranks) * ranks;
   kernel_collectives::made made =
-      co_await kernel_collectives::make(group_.ranks(), on, scratch_bytes, std::move(lost));
+      co_await kernel_collectives::make(group_.ranks(), on, scratch_bytes, std::move(what), path());
   if (made.take_turns) take_turns_ = true;
   if (made.collectives) {
     for (const auto& each : made.collectives->messages()) watch(each);
-    text += fmt::format(", up to {} by kernels", format_bytes(max_bytes_));
+    text += text_of(*made.collectives);
   } else {
     log(log_level::info, "groups",
         fmt::format("collectives of {} not by kernels: {}", group_.ranks_text(), made.why_not));

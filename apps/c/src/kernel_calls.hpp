@@ -19,17 +19,21 @@ namespace tandem::c {
 class group_of_ranks;
 
 /// The operations of a group that kernels carry out: of those that are `in_stream` the short ones
-/// between GPUs that reach each other and are no island, messages (`kernel_messages`, which have
+/// between GPUs that are no island, messages (`kernel_messages`, which have
 /// the same length on both ranks) and collectives (`kernel_collectives`). They are on the callers'
 /// own streams, but for the first ones, which begin when the ranks have found out that they can:
 /// those are on streams of their own, so that no message of a batch waits for another.
 class kernel_calls {
  public:
-  /// @param max_bytes  the same on all ranks; 0: none
-  kernel_calls(group_of_ranks& group, std::size_t max_bytes)
+  /// The longest: by kernels that reach each other's memory, and by others. 0: none
+  struct limits {
+    std::size_t direct = 0, relayed = 0;
+  };
+  /// @param max_bytes  the same on all ranks
+  kernel_calls(group_of_ranks& group, const limits& max_bytes)
       : group_(group), max_bytes_(max_bytes) {}
 
-  std::size_t max_bytes() const noexcept { return max_bytes_; }
+  bool are_possible() const noexcept { return max_bytes_.direct > 0 || max_bytes_.relayed > 0; }
   /// Among what operations of a lane can use; null: none.
   struct carriers {
     std::shared_ptr<kernel_messages> messages;
@@ -40,10 +44,13 @@ class kernel_calls {
   bool take_turns() const noexcept { return take_turns_; }
   /// Null where it is not possible, or not wanted. Adds to the text that says what carries
   /// operations. On the loop of all ranks at the same time. @par Errors  as of messages
-  asio::awaitable<std::shared_ptr<kernel_messages>> make_messages(int peer, accelerator& on,
-                                                                  std::string& text);
+  /// @param may_reach  whether the GPUs of both ranks may reach each other's memory; the same on
+  ///   both
+  asio::awaitable<std::shared_ptr<kernel_messages>> make_messages(
+      int peer, accelerator& on, bool may_reach, std::string& text,
+      kernel_messages::relay_handlers what);
   asio::awaitable<std::shared_ptr<kernel_collectives>> make_collectives(
-      accelerator& on, std::string& text, kernel_collectives::failure_handler lost);
+      accelerator& on, std::string& text, kernel_messages::relay_handlers what);
   /// Of calls that differ. Any thread.
   std::optional<error> find_failure() const;
   /// Lets all kernels end. Any thread.
@@ -57,12 +64,22 @@ class kernel_calls {
     carriers by = {};
     accelerator::stream on = nullptr;
     device_side::point end = {};  ///< null: not launched; after a failure it has ended
+
+    bool is_relayed() const noexcept {
+      return by.messages ? by.messages->is_relayed() : by.collectives->is_relayed();
+    }
   };
   /// All messages of a group with one launch, on the first of their streams if there are several
   /// (as NCCL does it): the others come before and behind it.
   static void launch(std::vector<started*> all);
 
  private:
+  // Of `kernel_messages` or `kernel_collectives`.
+  template <class By>
+  std::size_t max_bytes_by(const By& which) const noexcept;
+  template <class By>
+  std::string text_of(const By& which) const;
+  kernel_path path() const noexcept;
   /// What is launched together.
   struct on_stream {
     device_side* side = nullptr;
@@ -76,7 +93,7 @@ class kernel_calls {
   void watch(const std::shared_ptr<kernel_messages>& what);
 
   group_of_ranks& group_;
-  const std::size_t max_bytes_;
+  const limits max_bytes_;
   std::atomic<bool> take_turns_{false};
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<kernel_messages>> watched_;

@@ -36,7 +36,7 @@ library_calls::library_calls(group_of_ranks& group, stream_order order, const st
       may_use_library_(order == stream_order::by_library),
       fail_timer_(group.loop().executor()),
       staged_(group, limits.staged_bytes),
-      kernels_(group, limits.kernel_bytes),
+      kernels_(group, {.direct = limits.kernel_bytes, .relayed = limits.relay_bytes}),
       queued_(
           std::make_shared<queued_operations>(group, [this] { return kernels_.find_failure(); })) {}
 
@@ -109,7 +109,9 @@ void library_calls::launch_all(std::span<kernel_on_group> calls) {
   }
   kernel_calls::launch(std::move(all));
   for (auto& [by, what] : calls) {
-    if (what.end) by->note_queued(what.op, what.call, std::move(what.end), nullptr);
+    if (!what.end) continue;
+    if (what.is_relayed()) what.op->will_be_relayed();
+    by->note_queued(what.op, what.call, std::move(what.end), nullptr);
   }
 }
 

@@ -40,7 +40,8 @@ enum class stream_order : std::uint8_t {
 /// other ways. The same on all ranks.
 struct stream_limits {
   std::size_t staged_bytes = 0;  ///< by way of pinned memory
-  std::size_t kernel_bytes = 0;  ///< by kernels
+  std::size_t kernel_bytes = 0;  ///< by kernels that reach each other's memory
+  std::size_t relay_bytes = 0;   ///< by kernels whose data are relayed
 };
 
 /// The operations of a group on device memory that are carried out in the order of streams: by NCCL
@@ -126,6 +127,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   asio::awaitable<void> try_make_lanes(const library_call& like);
   asio::awaitable<void> make_message_lanes(const library_call& like, std::string why_no_library);
   std::function<void(const error&)> when_lost();
+  kernel_messages::relay_handlers relay_of(const device_side& of);
   asio::awaitable<void> start_waiting(int peer);
   void try_fail(const error& why, int tries);
 
@@ -137,7 +139,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   static void launch_all(std::span<kernel_on_group> calls);
 
   bool has_lane(const library_call& what) const noexcept {
-    const bool may_have_queue = may_use_library_ || kernels_.max_bytes() > 0;
+    const bool may_have_queue = may_use_library_ || kernels_.are_possible();
     return what.make && (may_have_queue || what.peer != library_call::all_ranks);
   }
 

@@ -73,7 +73,8 @@ asio::awaitable<void> library_calls::try_make_lanes(const library_call& like) {
       group_.set_islands(std::move(islands));
     } else if (!made.queue) {
       made.text = "channels: " + made.text;
-      short_ones = co_await kernels_.make_collectives(like.side->on(), made.text, when_lost());
+      short_ones =
+          co_await kernels_.make_collectives(like.side->on(), made.text, relay_of(*like.side));
     }
     const std::lock_guard lock(mutex_);
     lane& all = set_lane(like, false, std::move(made.text));
@@ -121,10 +122,8 @@ asio::awaitable<void> library_calls::make_message_lanes(const library_call& like
         fmt::format("messages with rank {} not in the order of streams: {}", like.peer,
                     made.why_not));
   }
-  std::shared_ptr<kernel_messages> short_ones;
-  if (made.messages) {
-    short_ones = co_await kernels_.make_messages(like.peer, like.side->on(), text);
-  }
+  const std::shared_ptr<kernel_messages> short_ones = co_await kernels_.make_messages(
+      like.peer, like.side->on(), made.messages != nullptr, text, relay_of(*like.side));
   const std::shared_ptr<stream_messages> by = std::move(made.messages);
   message_lane::queued_handler queued = [weak = weak_from_this()](const message_lane::entry& which,
                                                                   accelerator::stream on) {
@@ -150,6 +149,12 @@ std::function<void(const error&)> library_calls::when_lost() {
   return [weak = weak_from_this()](const error& why) {
     if (const auto self = weak.lock()) self->fail(why);
   };
+}
+
+/// While kernels wait for the loop, streams do: it must not call the driver.
+kernel_messages::relay_handlers library_calls::relay_of(const device_side& of) {
+  return {.lost = when_lost(),
+          .changed = [use = &of.use()](bool do_wait) { use->waiting_streams += do_wait ? 1 : -1; }};
 }
 
 library_calls::lane& library_calls::set_lane(const library_call& like, bool is_send,

@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <tandem/detail/memory_watch.hpp>
 #include <thread>
 #include <utility>
 
@@ -68,17 +69,20 @@ void operation_state::wait_on(accelerator::stream stream) {
   if (!is_routed_.load(std::memory_order_acquire)) {
     loop_.wait(is_routed_, progress::time_point::max());
   }
-  bool is_staged = false;
+  bool is_staged = false, is_relayed = false;
   {
     const std::lock_guard lock(mutex_);
     if (is_done()) return note_known();
     is_staged = block_ != nullptr;
-    if (is_on_stream() && may_go_on()) return side_->await(stream, end_);
-    if (!is_staged && side_ && side_->can_hold() && (!known_ || known_->contains(kind_of_call_))) {
+    is_relayed = is_relayed_ && end_;
+    if (is_on_stream() && may_go_on() && !is_relayed) return side_->await(stream, end_);
+    if (!is_staged && !is_relayed && side_ && side_->can_hold() &&
+        (!known_ || known_->contains(kind_of_call_))) {
       holds_.push_back(side_->hold(stream));
       return;
     }
   }
+  if (is_relayed) return let_stream_wait_for_relay(stream);
   if (is_staged) return let_stream_wait(stream);
   bool is_queued = false;
   {
@@ -120,6 +124,20 @@ void operation_state::let_stream_wait(accelerator::stream stream) {
     }
   }
   if (!is_counted) --use_->waiting_streams;
+  loop_.hand_over();
+}
+
+/// The same; the relay has counted it.
+void operation_state::let_stream_wait_for_relay(accelerator::stream stream) {
+  loop_.wait_for_driver_turns();
+  if (use_->driver_users.load() > 0) {
+    wait(progress::time_point::max());
+    return note_known();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_done()) side_->await(stream, end_);
+  }
   loop_.hand_over();
 }
 
@@ -197,6 +215,11 @@ bool operation_state::finish_if_reached() {
   return is_done();
 }
 
+bool operation_state::waits_for_relay() {
+  const std::lock_guard lock(mutex_);
+  return is_relayed_ && !is_done() && end_ && side_ && !side_->is_carried(end_);
+}
+
 bool operation_state::finish_if_reached_by_turn() {
   const progress::driver_turn mine(loop_);
   return mine.may_call() ? finish_if_reached() : is_done();
@@ -214,7 +237,7 @@ void operation_state::finish_when_reached() {
 /// No wait of the device's watch, which would keep calling the driver.
 asio::awaitable<void> operation_state::look_until_reached() {
   asio::steady_timer later(loop_.executor());
-  growing_interval interval;
+  detail::growing_interval interval;
   while (!finish_if_reached_by_turn()) {
     later.expires_after(interval.next());
     co_await later.async_wait(asio::use_awaitable);

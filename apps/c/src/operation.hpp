@@ -125,6 +125,10 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   /// @param is_waited_for  the caller's own stream
   void was_staged(std::shared_ptr<device_side> side, std::shared_ptr<staged_block> by,
                   device_side::point begin, device_side::point end, bool is_waited_for);
+  /// Before it is queued: its stream waits for the loop, which calls no driver for it.
+  void will_be_relayed() noexcept { is_relayed_ = true; }
+  /// Whether it does still. No call of the driver.
+  bool waits_for_relay();
   /// Before it is queued: it is complete only when the peer has answered, too.
   void expects_answer() noexcept { is_answered_ = false; }
   bool is_answered() const noexcept { return is_answered_.load(std::memory_order_acquire); }
@@ -158,6 +162,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   /// Whether it is complete when a stream has reached a point, without the loop.
   bool is_on_stream() const noexcept { return end_ && !block_; }
   void let_stream_wait(accelerator::stream stream);
+  void let_stream_wait_for_relay(accelerator::stream stream);
 
   progress& loop_;
   communicator* ranks_ = nullptr;
@@ -170,6 +175,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   std::atomic<bool> is_answered_{true};
   std::atomic<bool> is_in_batch_{false};
   std::atomic<bool> is_driver_user_{false};
+  bool is_relayed_ = false;
   device_use* use_ = nullptr;
   std::mutex mutex_;
   std::function<void()> callback_;

@@ -28,18 +28,6 @@ namespace asio = boost::asio;
 /// @par Errors thrown: `errc::limit_exceeded`: no thread could be started.
 std::thread start_thread(const char* name, std::function<void()> body);
 
-/// Between two looks of a loop that sleeps: doubled each time, so that a long wait costs a
-/// hundredth of a core.
-class growing_interval {
- public:
-  std::chrono::microseconds next() noexcept {
-    return std::exchange(next_, std::min(2 * next_, std::chrono::microseconds(320)));
-  }
-
- private:
-  std::chrono::microseconds next_{20};
-};
-
 /// Who uses a device in this process. A driver may keep a lock until a stream goes on, as for a
 /// thread that copies pageable memory behind an operation: meanwhile the loop must not call it.
 struct device_use {

@@ -44,11 +44,15 @@ void queued_operations::look() {
   if (std::optional<error> failure = find_failure_()) return group_.job()->fail(*failure);
   std::unique_lock lock(mutex_);
   std::optional<progress::driver_turn> mine(std::in_place, group_.loop());
-  if (!mine->may_call()) return look_again();
+  const bool may_call = mine->may_call();
   const auto now = std::chrono::steady_clock::now();
-  std::erase_if(entries_, [](const entry& each) { return each.op->finish_if_reached(); });
-  const auto first_late =
-      std::ranges::find_if(entries_, [now](const entry& each) { return each.deadline <= now; });
+  std::erase_if(entries_, [may_call](const entry& each) {
+    return may_call ? each.op->finish_if_reached() : each.op->is_done();
+  });
+  // While streams wait, others may be complete without being known to be.
+  const auto first_late = std::ranges::find_if(entries_, [now, may_call](const entry& each) {
+    return each.deadline <= now && (may_call || each.op->waits_for_relay());
+  });
   mine.reset();
   is_looking_ = !entries_.empty();
   if (is_looking_) look_again();

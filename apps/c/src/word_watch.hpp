@@ -1,21 +1,20 @@
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <tandem/async.hpp>
-#include <tandem/detail/poller.hpp>
-
-#include "progress.hpp"
+#include <tandem/detail/memory_watch.hpp>
 
 namespace tandem::c {
 
+namespace asio = boost::asio;
+
 /// Waits on the loop for words of pinned memory that streams write, without a call of the driver,
-/// which another thread may keep locked until the stream goes on. While the loop polls it reads the
-/// words, and at intervals when it sleeps.
+/// which another thread may keep locked until the stream goes on.
 /// @par Executor  All calls, and its destruction, on the loop's.
-class word_watch final : public std::enable_shared_from_this<word_watch>, private pollable {
+class word_watch final : public std::enable_shared_from_this<word_watch>,
+                         private detail::memory_watch {
  public:
   explicit word_watch(const asio::any_io_executor& executor);
 
@@ -29,15 +28,11 @@ class word_watch final : public std::enable_shared_from_this<word_watch>, privat
     std::uint32_t value;
   };
 
-  bool poll() override;
-  void arm() override;
-  void look();
+  bool look() override;
+  bool is_watching() const noexcept override { return !waiting_.empty(); }
 
   std::list<waiting> waiting_;
   async_condition changed_;
-  asio::steady_timer timer_;
-  growing_interval interval_;
-  bool is_timer_set_ = false;
 };
 
 }  // namespace tandem::c

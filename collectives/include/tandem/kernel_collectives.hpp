@@ -1,4 +1,4 @@
-/// Collectives among the GPUs of ranks on one host, of kernels on the caller's stream.
+/// Collectives among the GPUs of ranks, of kernels on the caller's stream.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -18,8 +18,12 @@ namespace detail {
 class peer_watch;
 }
 
+/// How kernels of two ranks exchange data: in each other's memory, or relayed
+/// (`kernel_messages::make_relayed`); or the first where it is possible, else the second.
+enum class kernel_path : std::uint8_t { direct, relayed, either };
+
 /// Collectives whose messages are `kernel_messages`, and whose data the kernels of other reductions
-/// combine: no processor takes part, and a call returns when its kernels are launched.
+/// combine: a call returns when its kernels are launched.
 ///
 /// All ranks get the same bits: data are combined in the order of the ranks, as `reduce_op` says.
 /// Ranks make the same calls in the same order; calls that differ (function, type, operation, root,
@@ -40,15 +44,14 @@ class kernel_collectives {
     std::string why_not;
     bool take_turns = false;  ///< kernels of this rank and another, on one device: why not
   };
-  /// The job has failed, or a rank has left it. Called at most once, on the communicator's
-  /// executor; kernels that wait go on after `abort` of their messages only.
-  using failure_handler = std::function<void(const error& why)>;
   /// A collective call of all ranks. @param scratch_bytes  the same on all: longer calls go on part
-  /// by part
+  /// by part @param what  `lost`: the job has failed, or a rank has left it @param how  the same on
+  /// all
   /// @par Cost  Some short messages, and on first use the compilation of a kernel.
   /// @par Errors  as of collectives.
   static asio::awaitable<made> make(communicator& over, accelerator& of, std::size_t scratch_bytes,
-                                    failure_handler what);
+                                    kernel_messages::relay_handlers what,
+                                    kernel_path how = kernel_path::direct);
   /// Waits until its kernels are through, for up to a second; memory that they still use then is
   /// never freed. On the communicator's executor.
   ~kernel_collectives();
@@ -79,6 +82,8 @@ class kernel_collectives {
   const std::vector<std::shared_ptr<kernel_messages>>& messages() const noexcept {
     return messages_;
   }
+  /// Whether some of them are.
+  bool is_relayed() const noexcept;
   const accelerator& on() const noexcept { return of_; }
 
  private:

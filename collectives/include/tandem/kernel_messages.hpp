@@ -4,6 +4,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,23 +17,24 @@
 
 namespace tandem {
 
-/// Messages between the GPUs of this rank and of one other on the same host, which kernels carry
-/// out on the caller's streams: no processor takes part, and a call costs one launch for any number
-/// of messages to and from any ranks.
+/// Messages between the GPUs of this rank and of one other, which kernels carry out on the caller's
+/// streams: a call costs one launch for any number of messages to and from any ranks.
 ///
-/// The sender's kernel copies a message into slots in the memory of the receiver's GPU, whose
-/// kernel copies it out (the way of NCCL's kernels). Both count slots in device memory. A message
-/// longer than the slots takes both kernels at a time: a send of more than 4 MiB completes when the
-/// peer has launched its receive.
+/// On one host the sender's kernel copies a message into slots in the memory of the receiver's GPU,
+/// whose kernel copies it out (the way of NCCL's kernels), and no processor takes part. Elsewhere
+/// they are relayed: the slots are in pinned memory, and the loops of both ranks pass pieces of
+/// 32 KiB on through the channel between them, without a call of the driver. A message longer than
+/// the slots takes both kernels at a time: a send of more than 4 MiB completes when the peer has
+/// launched its receive.
 ///
 /// The k-th send of a rank matches the k-th receive of the other; both have the same length, of
 /// less than 4 GiB.
 ///
-/// @par Cost  Some 5 MiB of device memory on both; as many thread blocks of 512 threads as a
-/// message
+/// @par Cost  Some 5 MiB of device memory on both, 9 MiB of pinned memory if they are relayed; as
+/// many thread blocks of 512 threads as a message
 ///   has 8 KiB, at most 16 in each direction, which stay on the GPU until the peer's have come.
-/// @par Failure  A loss of the peer has to be noticed elsewhere (`stream_messages`), and `abort` to
-///   be called then.
+/// @par Failure  A loss of the peer has to be noticed elsewhere (`stream_messages`) unless they are
+///   relayed, and `abort` to be called then.
 /// @par Threads  `launch` any, one at a time for the same ranks; the rest on the communicator's
 ///   executor, unless stated otherwise.
 class kernel_messages {
@@ -51,6 +53,19 @@ class kernel_messages {
   /// @par Errors  as of messages.
   static asio::awaitable<made> make(communicator& over, int peer, accelerator& of,
                                     std::uint16_t which = 0, std::string why_not = {});
+  /// What a relay tells its owner.
+  struct relay_handlers {
+    /// The peer is lost, or has sent anything else. Called at most once, on the communicator's
+    /// executor; kernels that wait go on after `abort` only.
+    std::function<void(const error& why)> lost = {};
+    /// Whether kernels wait for this rank's loop. Called before they are launched, on any thread,
+    /// and when they need it no more. It must not throw, and make no calls of this class.
+    std::function<void(bool do_wait)> changed = {};
+  };
+  /// The same for messages that are relayed, between GPUs of any vendors.
+  static asio::awaitable<made> make_relayed(communicator& over, int peer, accelerator& of,
+                                            relay_handlers what, std::uint16_t which = 0,
+                                            std::string why_not = {});
   /// Waits until its kernels are through, for up to a second; memory that they still use then is
   /// never freed.
   ~kernel_messages();
@@ -67,8 +82,8 @@ class kernel_messages {
   /// A point behind a message. May outlive its `kernel_messages`.
   class end {
    public:
-    /// Whether the message is complete, or was aborted; false after a `mismatch` until then. Any
-    /// thread; no call of the driver.
+    /// Whether the message is complete (one that is relayed: has left), or was aborted; false after
+    /// a `mismatch` until then. Any thread; no call of the driver.
     bool has_passed() const noexcept;
 
    private:
@@ -87,6 +102,7 @@ class kernel_messages {
   };
   std::optional<mismatch> find_mismatch() const noexcept;
   int peer() const noexcept { return peer_; }
+  bool is_relayed() const noexcept;
   const accelerator& on() const noexcept;
 
   /// Lets all kernels end, also those that are launched later. Any thread.

@@ -136,24 +136,47 @@ class kernel_collectives::steps final : public detail::kernel_steps {
   std::vector<kernel_messages::end> ends_;
 };
 
-asio::awaitable<kernel_collectives::made> kernel_collectives::make(communicator& over,
-                                                                   accelerator& of,
-                                                                   std::size_t scratch_bytes,
-                                                                   failure_handler what) {
+namespace {
+
+/// Kernels reach the memory of each other, or else are relayed if they may be.
+asio::awaitable<kernel_messages::made> make_pair(communicator& over, int peer, accelerator& of,
+                                                 kernel_path how, std::string why_not,
+                                                 kernel_messages::relay_handlers what) {
+  const auto& host_of = over.internals()->agreed().known().host_of_rank;
+  const auto host = [&](int rank) { return host_of[static_cast<std::size_t>(rank)]; };
+  if (how != kernel_path::relayed && host(peer) == host(over.rank())) {
+    kernel_messages::made direct =
+        co_await kernel_messages::make(over, peer, of, which_messages, why_not);
+    if (direct.messages || direct.take_turns || how == kernel_path::direct) co_return direct;
+  }
+  co_return co_await kernel_messages::make_relayed(over, peer, of, std::move(what), which_messages,
+                                                   std::move(why_not));
+}
+
+}  // namespace
+
+asio::awaitable<kernel_collectives::made> kernel_collectives::make(
+    communicator& over, accelerator& of, std::size_t scratch_bytes,
+    kernel_messages::relay_handlers what, kernel_path how) {
   made outcome;
   const int ranks = over.size(), rank = over.rank();
   if (ranks < 2 || ranks > max_ranks) {
     outcome.why_not = fmt::format("kernels carry collectives of 2 to {} ranks", max_ranks);
-  } else if (detail::layout(over.internals()->agreed().known().host_of_rank).hosts() > 1) {
+  } else if (how == kernel_path::direct &&
+             detail::layout(over.internals()->agreed().known().host_of_rank).hosts() > 1) {
     outcome.why_not = "the ranks are on several hosts";
   }
   if (!outcome.why_not.empty()) co_return outcome;
+  // Of several that notice a loss one reports it.
+  what.lost = [once = std::make_shared<std::function<void(const error&)>>(std::move(what.lost))](
+                  const error& why) {
+    if (*once) std::exchange(*once, nullptr)(why);
+  };
   std::shared_ptr<kernel_collectives> mine(new kernel_collectives(of, rank));
   // Pairs in one order on all ranks, so that none waits in a circle.
   for (int peer = 0; peer < ranks; ++peer) {
     if (peer == rank) continue;
-    kernel_messages::made pair =
-        co_await kernel_messages::make(over, peer, of, which_messages, outcome.why_not);
+    kernel_messages::made pair = co_await make_pair(over, peer, of, how, outcome.why_not, what);
     if (!pair.messages && outcome.why_not.empty()) {
       outcome.why_not = fmt::format("with rank {}: {}", peer, pair.why_not);
     }
@@ -172,7 +195,7 @@ asio::awaitable<kernel_collectives::made> kernel_collectives::make(communicator&
   co_await all_reduce(over, mutable_view(&can, 1), data_type::uint8, reduce_op::minimum);
   if (can != 0) {
     const int next = (rank + 1) % ranks;
-    mine->watch_ = std::make_unique<detail::peer_watch>(*over.internals(), next, std::move(what));
+    mine->watch_ = std::make_unique<detail::peer_watch>(*over.internals(), next, what.lost);
     outcome.collectives = std::move(mine);
   } else if (outcome.why_not.empty()) {
     outcome.why_not = "another rank cannot";
@@ -191,6 +214,10 @@ kernel_collectives::~kernel_collectives() {
   log(log_level::warning, "streams",
       of_.text() + ": a kernel of a collective is still busy a second after their end");
   detail::keep_for_ever(std::move(memory_));
+}
+
+bool kernel_collectives::is_relayed() const noexcept {
+  return std::ranges::any_of(messages_, [](const auto& each) { return each->is_relayed(); });
 }
 
 bool kernel_collectives::takes(const call& what) const noexcept {

@@ -1,210 +1,98 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <chrono>
-#include <functional>
-#include <mutex>
+#include <atomic>
+#include <cstring>
 #include <new>
-#include <string>
 #include <tandem/detail/stream_word.hpp>
 #include <tandem/kernel_messages.hpp>
 #include <tandem/log.hpp>
 #include <utility>
 #include <vector>
 
-#include "streams/kernel_beginning.hpp"
-#include "streams/messages_about_streams.hpp"
+#include "streams/message_memory.hpp"
 #include "streams/slot_launch.hpp"
-#include "streams/stream_kernels.hpp"
 
 namespace tandem {
-namespace {
 
-using detail::group;
 using detail::slot_memory;
 using detail::slot_report;
 
-/// Until the other rank has opened an allocation.
-constexpr std::chrono::seconds open_limit{2};
-constexpr std::chrono::microseconds open_interval{100};
+namespace {
 
-/// Behind the tags of stream_messages, in the same flow.
-constexpr std::uint16_t first_tag = 8;
-
-template <class Message>
-asio::awaitable<Message> exchange_with(std::shared_ptr<group> over, int peer, Message mine,
-                                       std::uint16_t tag) {
-  co_await detail::post_about_streams(over, peer, mine, tag);
-  co_return co_await detail::take_about_streams<Message>(over, peer, tag);
+void fill_with_zeros(const buffer& what, accelerator& on) {
+  const device_stream fills(on);
+  on.fill(what.data(), 0, what.size(), fills.get());
+  on.finish(fills.get());
 }
-
-using detail::kernel_beginning;
-
-kernel_beginning beginning_on(const accelerator& of) {
-  return {.device = std::hash<std::string>{}(of.facts().uuid),
-          .process = ::getpid(),
-          .can = 1,
-          .runs_processes_at_once = static_cast<std::uint8_t>(of.facts().runs_processes_at_once)};
-}
-
-/// Waits until `find` finds something.
-template <class Find>
-asio::awaitable<std::invoke_result_t<Find>> poll_for(asio::any_io_executor executor, Find find) {
-  const auto limit = std::chrono::steady_clock::now() + open_limit;
-  asio::steady_timer later(executor);
-  for (;;) {
-    auto found = find();
-    if (found != std::invoke_result_t<Find>{} || std::chrono::steady_clock::now() >= limit) {
-      co_return found;
-    }
-    later.expires_after(open_interval);
-    co_await later.async_wait(asio::use_awaitable);
-  }
-}
-
-/// Where the other rank is of this process, mapping its slots does not keep them, as it does
-/// between processes: a kernel here may still write to them after that rank's end.
-class slots_of_process {
- public:
-  static slots_of_process& get() {
-    static auto& one = *new slots_of_process;  // ranks may end behind static objects
-    return one;
-  }
-  std::shared_ptr<const buffer> make(const accelerator& on) {
-    auto made = std::make_shared<const buffer>(sizeof(slot_memory), on.kind(), on.device());
-    const std::lock_guard lock(mutex_);
-    std::erase_if(all_, [](const std::weak_ptr<const buffer>& each) { return each.expired(); });
-    all_.push_back(made);
-    return made;
-  }
-  /// Null: they are of another process.
-  std::shared_ptr<const buffer> find(const void* at) {
-    const std::lock_guard lock(mutex_);
-    for (const std::weak_ptr<const buffer>& each : all_) {
-      if (std::shared_ptr<const buffer> of = each.lock(); of && of->data() == at) return of;
-    }
-    return nullptr;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<const buffer>> all_;
-};
 
 }  // namespace
 
-/// Pinned, and written by kernels.
-struct kernel_messages::report {
-  explicit report(accelerator& on)
-      : memory(on, sizeof(slot_report)), words(new (memory.data()) slot_report) {}
+kernel_messages::report::report(accelerator& on)
+    : memory(on, sizeof(slot_report)), words(new (memory.data()) slot_report) {}
 
-  const pinned_buffer memory;
-  slot_report* const words;
-};
+kernel_messages::memory::memory(accelerator& on)
+    : of(on),
+      kernels(detail::stream_kernels::of(on)),
+      progress(sizeof(detail::slot_progress), on.kind(), on.device()),
+      report(std::make_shared<const kernel_messages::report>(on)) {
+  fill_with_zeros(progress, on);
+  end.progress = reinterpret_cast<detail::slot_progress*>(progress.data());
+  end.report = static_cast<slot_report*>(on.device_pointer(report->words));
+}
 
-struct kernel_messages::memory {
-  explicit memory(accelerator& on)
-      : of(on),
-        kernels(detail::stream_kernels::of(on)),
-        slots(slots_of_process::get().make(on)),
-        report(std::make_shared<const kernel_messages::report>(on)) {
-    const device_stream fills(on);
-    on.fill(slots->data(), 0, slots->size(), fills.get());
-    on.finish(fills.get());
-    end.own = reinterpret_cast<slot_memory*>(slots->data());
-    end.report = static_cast<slot_report*>(on.device_pointer(report->words));
-  }
-  bool is_idle() const noexcept {
-    for (unsigned block = 0; block < detail::slot_blocks; ++block) {
-      if (!detail::has_reached(report->words->sent[block], end.sent[block])) return false;
-      if (!detail::has_reached(report->words->received[block], end.received[block])) return false;
+kernel_messages::memory::~memory() {
+  if (relay) relay->leave();
+}
+
+void kernel_messages::memory::make_slots() {
+  slots = detail::slots_of_process::get().make(of);
+  fill_with_zeros(*slots, of);
+  end.own = reinterpret_cast<slot_memory*>(slots->data());
+}
+
+void kernel_messages::memory::make_relay(const std::shared_ptr<detail::group>& over, int peer,
+                                         std::uint16_t first_flow_tag, relay_handlers what) {
+  struct both {
+    both(accelerator& on, std::shared_ptr<const kernel_messages::report> words)
+        : slots(on, 2 * sizeof(slot_memory)), report(std::move(words)) {
+      std::memset(slots.data(), 0, slots.size());
     }
-    return true;
-  }
+    const pinned_buffer slots;
+    const std::shared_ptr<const kernel_messages::report> report;
+  };
+  const auto made = std::make_shared<const both>(of, report);
+  auto* const inbox = reinterpret_cast<slot_memory*>(made->slots.data());
+  end.own = static_cast<slot_memory*>(of.device_pointer(inbox));
+  end.other = end.own + 1;
+  relay = std::make_shared<detail::slot_relay>(
+      over, peer, first_flow_tag, detail::slot_relay::memory{inbox, inbox + 1, report->words, made},
+      std::move(what));
+}
 
-  accelerator& of;
-  const std::shared_ptr<const detail::stream_kernels> kernels;
-  const std::shared_ptr<const buffer> slots;
-  const std::shared_ptr<const kernel_messages::report> report;
-  std::unique_ptr<const mapped_memory> other;
-  std::shared_ptr<const buffer> other_slots;  ///< null: mapped from another process
-  detail::slot_end end;
-};
+bool kernel_messages::memory::is_idle() const noexcept {
+  for (unsigned block = 0; block < detail::slot_blocks; ++block) {
+    if (!detail::has_reached(report->words->sent[block], end.sent[block])) return false;
+    if (!detail::has_reached(report->words->received[block], end.received[block])) return false;
+  }
+  return true;
+}
 
 struct kernel_messages::end::place {
   std::shared_ptr<const report> by;
-  bool is_send = false;
+  bool is_send = false, is_relayed = false;
   detail::slot_counts counts{};
 };
 
 bool kernel_messages::end::has_passed() const noexcept {
   slot_report& report = *place_->by->words;
-  if (detail::load(report.differs) != 0 && detail::load(report.is_aborted) == 0) return false;
-  std::uint32_t* const words = place_->is_send ? report.sent : report.received;
+  const bool is_aborted = detail::load(report.is_aborted) != 0;
+  if (detail::load(report.differs) != 0 && !is_aborted) return false;
+  std::uint32_t* const sent = place_->is_relayed && !is_aborted ? report.relayed : report.sent;
+  std::uint32_t* const words = place_->is_send ? sent : report.received;
   for (unsigned block = 0; block < detail::slot_blocks; ++block) {
     if (!detail::has_reached(words[block], place_->counts[block])) return false;
   }
   return true;
-}
-
-asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over, int peer,
-                                                             accelerator& of, std::uint16_t which,
-                                                             std::string why_not) {
-  const std::shared_ptr<group> in = over.internals();
-  const auto tag = static_cast<std::uint16_t>(first_tag + which);
-  made outcome;
-  outcome.why_not = std::move(why_not);
-  std::shared_ptr<memory> mine;
-  if (!outcome.why_not.empty()) {
-    // The other rank is notified below.
-  } else if (of.kind() != memory_kind::cuda) {
-    outcome.why_not = "kernels carry messages between GPUs of NVIDIA only";
-  } else {
-    try {
-      mine = std::make_shared<memory>(of);
-    } catch (const error& why) {
-      outcome.why_not = why.what();
-    }
-  }
-  const auto agree = [&]() -> asio::awaitable<void> {
-    kernel_beginning own;
-    if (outcome.why_not.empty()) own = beginning_on(of);
-    const kernel_beginning theirs = co_await exchange_with(in, peer, own, tag);
-    if (own.can == 0) co_return;
-    if (theirs.can == 0) {
-      outcome.why_not = "the other rank cannot";
-    } else if (own.takes_turns_with(theirs)) {
-      outcome.why_not = "kernels of both ranks take turns on one GPU, which MPS would run at once";
-      outcome.take_turns = true;
-    }
-  };
-  co_await agree();
-  if (!outcome.why_not.empty()) co_return outcome;
-  channel& to = *in->to(peer).on;
-  const const_view slots = mine->slots->view();
-  const memory_location here =
-      co_await poll_for(over.get_executor(), [&] { return to.locate_memory(slots); });
-  const memory_location there = co_await exchange_with(in, peer, here, tag);
-  if (here == memory_location{} || there == memory_location{}) {
-    outcome.why_not = "one GPU cannot reach the memory of the other";
-    co_return outcome;
-  }
-  mine->other =
-      co_await poll_for(over.get_executor(), [&] { return to.map_memory(there, slots.bytes, of); });
-  if (mine->other) {
-    mine->end.other = static_cast<slot_memory*>(mine->other->view().data);
-    mine->other_slots = slots_of_process::get().find(mine->end.other);
-  } else {
-    outcome.why_not = "the memory of the other GPU cannot be mapped";
-  }
-  co_await agree();
-  if (!outcome.why_not.empty()) co_return outcome;
-  outcome.messages.reset(new kernel_messages(peer));
-  outcome.messages->memory_ = std::move(mine);
-  co_return outcome;
 }
 
 kernel_messages::~kernel_messages() {
@@ -214,6 +102,10 @@ kernel_messages::~kernel_messages() {
   log(log_level::warning, "streams",
       memory_->of.text() + ": a kernel of messages is still busy a second after their end");
   detail::keep_for_ever(std::move(memory_));
+}
+
+bool kernel_messages::is_relayed() const noexcept {
+  return memory_->relay != nullptr;
 }
 
 const accelerator& kernel_messages::on() const noexcept {
@@ -236,6 +128,7 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
   const memory& first = *what.front().between->memory_;
   const accelerator::kernel kernel = first.kernels->carry_messages();
   detail::launch_messages(requests, [&](detail::slot_work& work) {
+    for (const message& each : what) each.between->memory_->note_launch(each.is_send);
     void* arguments[] = {&work};
     first.of.launch(kernel, work.blocks * work.directions, detail::slot_threads, 0, on, arguments);
   });
@@ -243,6 +136,7 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
     const auto place = std::make_shared<end::place>();
     place->by = each.between->memory_->report;
     place->is_send = each.is_send;
+    place->is_relayed = each.between->is_relayed();
     place->counts = each.between->memory_->end.counts(each.is_send);
     ends.emplace_back().place_ = place;
   }

@@ -1,5 +1,5 @@
-// The kernel that carries messages between two GPUs through slots in the memory of the receiver's:
-// a part of the kernel source that is compiled at run time, behind piece_copies.hpp.
+// The kernel that carries messages between two GPUs through slots (`slot_memory`): a part of the
+// kernel source that is compiled at run time, behind piece_copies.hpp.
 #pragma once
 
 namespace tandem::detail {
@@ -27,7 +27,7 @@ class slot_copier {
   /// @param is_over  shared by the threads of the block
   void run(bool& is_over) {
     if (!has_pieces()) return;
-    slot_memory& own = *direction_.own;
+    slot_progress& own = *direction_.progress;
     const bool is_send = direction_.is_send != 0;
     // Behind a kernel of another stream that was launched before.
     slot_counter* const done = is_send ? own.sent : own.received;
@@ -78,8 +78,9 @@ class slot_copier {
     }
     meet();
     const bool moves = !is_over;
-    if (moves) copy_piece(there.slots[block_][slot()], data, bytes);
-    if (moves && threadIdx.x == 0) there.head[block_][slot()] = of;
+    message_slot& into = there.slots[block_][slot()];
+    if (moves) copy_piece(into.data, data, bytes);
+    if (moves && threadIdx.x == 0) into.head = of;
     meet();
     if (moves && threadIdx.x == 0) store_word(&there.filled[block_].value, count_ + 1);
   }
@@ -93,13 +94,13 @@ class slot_copier {
     }
     meet();
     const bool moves = !is_over;
-    if (moves) copy_piece(data, here.slots[block_][slot()], bytes);
+    if (moves) copy_piece(data, here.slots[block_][slot()].data, bytes);
     meet();
     if (moves && threadIdx.x == 0) store_word(&here.emptied[block_].value, count_ + 1);
   }
 
   bool is_expected(const slot_head& expected) const {
-    const slot_head& head = direction_.own->head[block_][slot()];
+    const slot_head& head = direction_.own->slots[block_][slot()].head;
     const slot_head sent{load_unit(&head.bytes), load_unit(&head.call)};
     if (sent.bytes == expected.bytes && sent.call == expected.call) return true;
     slot_report& report = *direction_.report;

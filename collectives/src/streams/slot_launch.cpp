@@ -46,6 +46,7 @@ class next_launch {
     slot_direction& made = work_.direction[work_.directions++];
     made.own = what.between->own;
     made.other = what.between->other;
+    made.progress = what.between->progress;
     made.report = what.between->report;
     made.is_send = what.is_send ? 1 : 0;
     made.first_message = first;

@@ -17,6 +17,7 @@ using slot_counts = std::array<std::uint32_t, slot_blocks>;
 struct slot_end {
   slot_memory* own = nullptr;
   slot_memory* other = nullptr;
+  slot_progress* progress = nullptr;
   slot_report* report = nullptr;
   slot_counts sent{}, received{};
 

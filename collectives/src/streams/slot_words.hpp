@@ -54,19 +54,31 @@ struct slot_head {
   std::uint32_t call;  ///< what it belongs to, as its callers count
 };
 
-/// In the memory of a rank's device, for the messages with one other. A rank's kernels access the
-/// other's memory only to send: what was received may be freed, whatever the sender does.
+/// The head precedes the data without a gap, so that both can be sent on as one message.
+struct alignas(128) message_slot {
+  char unused[120];
+  slot_head head;
+  char data[slot_bytes];
+};
+static_assert(sizeof(message_slot) == 128 + slot_bytes);
+
+/// Where a rank's kernels find the messages of one other rank: in memory of the rank's device, to
+/// which the other's kernels write; or in pinned memory of both, between which their processors
+/// pass them on (`slot_relay`). A rank's kernels access the other's memory only to send: what was
+/// received may be freed, whatever the sender does.
 struct slot_memory {
-  // Written by the other rank's kernels, for each block.
+  // Written by the other rank, for each block.
   slot_counter filled[slot_blocks];
-  slot_head head[slot_blocks][slots_per_block];
-  // By this rank's, and read by the other's.
+  // By this rank's kernels, and read by the other.
   slot_counter emptied[slot_blocks];
-  // By this rank's alone.
+  message_slot slots[slot_blocks][slots_per_block];
+};
+
+/// In memory of the rank's device, by its kernels alone.
+struct slot_progress {
   slot_counter sent[slot_blocks];
   slot_counter received[slot_blocks];
   slot_counter known_emptied[slot_blocks];  ///< of the other's slots, when that was read last
-  alignas(128) char slots[slot_blocks][slots_per_block][slot_bytes];
 };
 
 /// In pinned memory of the rank.
@@ -77,13 +89,15 @@ struct slot_report {
   std::uint32_t differs = 0;  ///< not 0: a message and its receive differ
   slot_head sent_head = {}, expected_head = {};
   // By the processor.
-  std::uint32_t is_aborted = 0;  ///< not 0: kernels wait for nothing, and move nothing
+  std::uint32_t relayed[slot_blocks] = {};  ///< of those that were sent, by a `slot_relay`
+  std::uint32_t is_aborted = 0;             ///< not 0: kernels wait for nothing, and move nothing
 };
 
 /// Messages in one direction between two ranks, in their order.
 struct slot_direction {
   slot_memory* own;
   slot_memory* other;
+  slot_progress* progress;
   slot_report* report;
   std::uint32_t is_send;
   std::uint32_t first_message, messages;  ///< in `slot_work::message`

@@ -78,6 +78,10 @@ struct settings {
   /// one host that reach each other, of at most so many bytes, are carried out by kernels; 0: none.
   /// The lowest of all ranks holds.
   std::size_t stream_kernel_bytes = std::size_t{4} << 20;
+  /// C interface: the same between GPUs that do not reach each other's memory, by kernels whose
+  /// data the loops of both ranks relay through pinned memory; 0: none. The lowest of all ranks
+  /// holds.
+  std::size_t stream_relay_bytes = 0;
   std::chrono::microseconds spin{50};
   std::chrono::milliseconds operation_timeout{300'000};
   std::chrono::milliseconds meet_timeout{30'000};

@@ -256,7 +256,7 @@ void set_file(settings& into, std::string_view text) {
 
 constexpr auto max_message_part = 64 * mega;
 
-constexpr std::array<option, 38> table{{
+constexpr std::array<option, 39> table{{
     {"eager-bytes", "TANDEM_EAGER_BYTES", "bytes",
      "messages up to this length are sent eagerly, longer ones by rendezvous",
      get_bytes<&settings::eager_bytes>, set_bytes<&settings::eager_bytes, 0, max_message_part>},
@@ -334,6 +334,10 @@ constexpr std::array<option, 38> table{{
      "NCCL's interface, and PyTorch's collectives: kernels carry out calls of up to so many bytes "
      "between GPUs of one host that are no island, in the order of streams; 0: none",
      get_bytes<&settings::stream_kernel_bytes>, set_bytes<&settings::stream_kernel_bytes, 0, giga>},
+    {"stream-relay-bytes", "TANDEM_STREAM_RELAY_BYTES", "bytes",
+     "the same between GPUs that do not reach each other's memory, as those of two hosts: the data "
+     "go through pinned memory and the links of both ranks; 0: none",
+     get_bytes<&settings::stream_relay_bytes>, set_bytes<&settings::stream_relay_bytes, 0, giga>},
     {"shm-ring-bytes", "TANDEM_SHM_RING_BYTES", "auto or bytes",
      "shm: ring per direction of a pair of ranks; auto: from cache sizes and the number of ranks",
      get_ring_bytes, set_ring_bytes},

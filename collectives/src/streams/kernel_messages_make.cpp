@@ -1,0 +1,150 @@
+// How the two ranks of `kernel_messages` agree, and find each other's memory.
+#include <unistd.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <tandem/kernel_messages.hpp>
+#include <type_traits>
+#include <utility>
+
+#include "streams/kernel_beginning.hpp"
+#include "streams/message_memory.hpp"
+#include "streams/messages_about_streams.hpp"
+
+namespace tandem {
+namespace {
+
+using detail::group;
+using detail::kernel_beginning;
+using detail::slot_memory;
+
+/// Until the other rank has opened an allocation.
+constexpr std::chrono::seconds open_limit{2};
+constexpr std::chrono::microseconds open_interval{100};
+
+/// Behind the tags of stream_messages, in the same flows.
+constexpr std::uint16_t first_tag = 8;
+constexpr std::uint16_t max_of_a_pair = 8;
+constexpr std::uint16_t first_relay_tag = first_tag + 2 * max_of_a_pair;
+
+template <class Message>
+asio::awaitable<Message> exchange_with(std::shared_ptr<group> over, int peer, Message mine,
+                                       std::uint16_t tag) {
+  co_await detail::post_about_streams(over, peer, mine, tag);
+  co_return co_await detail::take_about_streams<Message>(over, peer, tag);
+}
+
+kernel_beginning beginning_on(const accelerator& of) {
+  return {.device = std::hash<std::string>{}(of.facts().uuid),
+          .process = ::getpid(),
+          .can = 1,
+          .runs_processes_at_once = static_cast<std::uint8_t>(of.facts().runs_processes_at_once)};
+}
+
+/// Both ranks can, or both have a `why_not`.
+asio::awaitable<void> agree(std::shared_ptr<group> over, int peer, std::uint16_t tag,
+                            const accelerator& of, kernel_messages::made& outcome) {
+  kernel_beginning own;
+  if (outcome.why_not.empty()) own = beginning_on(of);
+  const kernel_beginning theirs = co_await exchange_with(over, peer, own, tag);
+  if (own.can == 0) co_return;
+  if (theirs.can == 0) {
+    outcome.why_not = "the other rank cannot";
+  } else if (own.takes_turns_with(theirs)) {
+    outcome.why_not = "kernels of both ranks take turns on one GPU, which MPS would run at once";
+    outcome.take_turns = true;
+  }
+}
+
+/// Waits until `find` finds something.
+template <class Find>
+asio::awaitable<std::invoke_result_t<Find>> poll_for(asio::any_io_executor executor, Find find) {
+  const auto limit = std::chrono::steady_clock::now() + open_limit;
+  asio::steady_timer later(executor);
+  for (;;) {
+    auto found = find();
+    if (found != std::invoke_result_t<Find>{} || std::chrono::steady_clock::now() >= limit) {
+      co_return found;
+    }
+    later.expires_after(open_interval);
+    co_await later.async_wait(asio::use_awaitable);
+  }
+}
+
+}  // namespace
+
+asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over, int peer,
+                                                             accelerator& of, std::uint16_t which,
+                                                             std::string why_not) {
+  const std::shared_ptr<group> in = over.internals();
+  const auto tag = static_cast<std::uint16_t>(first_tag + which);
+  made outcome;
+  outcome.why_not = std::move(why_not);
+  if (outcome.why_not.empty() && of.kind() != memory_kind::cuda)
+    outcome.why_not = "kernels reach the memory of another GPU only between those of NVIDIA";
+  std::shared_ptr<memory> mine;
+  if (outcome.why_not.empty()) {
+    try {
+      mine = std::make_shared<memory>(of);
+      mine->make_slots();
+    } catch (const error& why) {
+      outcome.why_not = why.what();
+    }
+  }
+  co_await agree(in, peer, tag, of, outcome);
+  if (!outcome.why_not.empty()) co_return outcome;
+  channel& to = *in->to(peer).on;
+  const const_view slots = mine->slots->view();
+  const memory_location here =
+      co_await poll_for(over.get_executor(), [&] { return to.locate_memory(slots); });
+  const memory_location there = co_await exchange_with(in, peer, here, tag);
+  if (here == memory_location{} || there == memory_location{}) {
+    outcome.why_not = "one GPU cannot reach the memory of the other";
+    co_return outcome;
+  }
+  mine->other =
+      co_await poll_for(over.get_executor(), [&] { return to.map_memory(there, slots.bytes, of); });
+  if (mine->other) {
+    mine->end.other = static_cast<slot_memory*>(mine->other->view().data);
+    mine->other_slots = detail::slots_of_process::get().find(mine->end.other);
+  } else {
+    outcome.why_not = "the memory of the other GPU cannot be mapped";
+  }
+  co_await agree(in, peer, tag, of, outcome);
+  if (!outcome.why_not.empty()) co_return outcome;
+  outcome.messages.reset(new kernel_messages(peer));
+  outcome.messages->memory_ = std::move(mine);
+  co_return outcome;
+}
+
+asio::awaitable<kernel_messages::made> kernel_messages::make_relayed(communicator& over, int peer,
+                                                                     accelerator& of,
+                                                                     relay_handlers what,
+                                                                     std::uint16_t which,
+                                                                     std::string why_not) {
+  const std::shared_ptr<group> in = over.internals();
+  const auto tag = static_cast<std::uint16_t>(first_tag + max_of_a_pair + which);
+  const auto flow_tag = static_cast<std::uint16_t>(first_relay_tag + which * detail::slot_blocks);
+  made outcome;
+  outcome.why_not = std::move(why_not);
+  co_await in->connect(peer);
+  std::shared_ptr<memory> mine;
+  if (outcome.why_not.empty()) {
+    try {
+      mine = std::make_shared<memory>(of);
+      mine->make_relay(in, peer, flow_tag, std::move(what));
+    } catch (const error& why) {
+      outcome.why_not = why.what();
+    }
+  }
+  co_await agree(in, peer, tag, of, outcome);
+  if (!outcome.why_not.empty()) co_return outcome;
+  outcome.messages.reset(new kernel_messages(peer));
+  outcome.messages->memory_ = std::move(mine);
+  co_return outcome;
+}
+
+}  // namespace tandem
