@@ -149,6 +149,71 @@ TEST(RelayedCalls, BesideTheCallersStream) {
   EXPECT_GE(jobs.launches(), 2 * 2 * 7U);
 }
 
+/// As a pipeline of two stages: a group for each direction, and two receives that are called before
+/// they are needed. The caller's stream waits for all.
+void run_pipeline(device_rank& me, std::size_t bytes, int micro_batches) {
+  tandem_comm* groups[2] = {};
+  for (tandem_comm*& each : groups) {
+    ASSERT_EQ(tandem_comm_split(me.world, 0, me.rank, &each, &me.error), TANDEM_OK)
+        << me.error.text;
+  }
+  const int other = 1 - me.rank;
+  tandem_comm* const out = groups[me.rank];
+  tandem_comm* const in = groups[other];
+  std::vector<std::unique_ptr<filled_bytes>> sent, received;
+  std::vector<tandem_op*> sends, receives;
+  tandem_call call = me.call();
+  call.in_stream = 2;
+  const auto receive = [&] {
+    if (static_cast<int>(received.size()) == micro_batches) return;
+    received.push_back(std::make_unique<filled_bytes>(me, bytes));
+    tandem_op* op = nullptr;
+    EXPECT_EQ(tandem_recv(in, received.back()->buffer(), other, 0, &call, &op, &me.error),
+              TANDEM_OK);
+    receives.push_back(op);
+  };
+  const auto take = [&](int which) {
+    EXPECT_EQ(tandem_op_wait_stream(receives[static_cast<std::size_t>(which)], me.stream.get(),
+                                    &me.error),
+              TANDEM_OK)
+        << me.error.text;
+    receive();
+  };
+  const auto send = [&](int which) {
+    sent.push_back(std::make_unique<filled_bytes>(me, bytes));
+    sent.back()->fill(40 * me.rank + which);
+    tandem_op* op = nullptr;
+    EXPECT_EQ(tandem_send(out, sent.back()->buffer(), other, 0, &call, &op, &me.error), TANDEM_OK);
+    sends.push_back(op);
+  };
+  receive();
+  receive();
+  if (me.rank == 0) send(0);
+  for (int m = 0; m < micro_batches; ++m) {
+    if (me.rank == 0 && m + 1 < micro_batches) send(m + 1);
+    take(m);
+    if (me.rank == 1) send(m);
+  }
+  for (tandem_op* const each : sends) EXPECT_EQ(me.finish(each), TANDEM_OK) << me.error.text;
+  for (int m = 0; m < micro_batches; ++m) {
+    EXPECT_EQ(received[static_cast<std::size_t>(m)]->value(), 40 * other + m);
+  }
+  for (tandem_op* const each : receives) tandem_op_release(each);
+  for (tandem_comm* const each : groups) tandem_comm_destroy(each);
+}
+
+TEST(RelayedCalls, OfAPipeline) {
+  for (const char* const streams_wait : {"0", "1"}) {
+    for (const std::size_t bytes : {1000, 2'000'000}) {
+      SCOPED_TRACE(testing::Message() << bytes << " bytes, stream-waits " << streams_wait);
+      kernel_jobs jobs({0, 1}, kernel_way::relayed);
+      jobs.settings = {"stream-waits", streams_wait};
+      jobs.run([bytes](device_rank& me) { run_pipeline(me, bytes, 8); }, "1G");
+      EXPECT_GE(jobs.launches(), 2 * 2 * 8U);
+    }
+  }
+}
+
 /// Between a GPU of NVIDIA and one of AMD.
 TEST(RelayedCalls, BetweenVendors) {
   kernel_jobs jobs({0, 1}, kernel_way::relayed, 1);

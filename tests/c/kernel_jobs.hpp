@@ -22,13 +22,17 @@ struct kernel_jobs : device_jobs {
   }
   void run(const std::function<void(device_rank&)>& what, const char* max_bytes = "256K") {
     const bool is_direct = way == kernel_way::direct;
-    device_jobs::run(what,
-                     {"stream-kernel-bytes", is_direct ? max_bytes : "0", "stream-relay-bytes",
-                      is_direct ? "0" : max_bytes, "stream-staging-bytes", "0", nullptr});
+    std::vector<const char*> all{"stream-kernel-bytes",  is_direct ? max_bytes : "0",
+                                 "stream-relay-bytes",   is_direct ? "0" : max_bytes,
+                                 "stream-staging-bytes", "0"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    all.push_back(nullptr);
+    device_jobs::run(what, all);
   }
   std::size_t launches() const { return gpus.gpus.seen().launches; }
 
   const kernel_way way;
+  std::vector<const char*> settings = {};  ///< names and values
 };
 
 /// Tests of both ways.

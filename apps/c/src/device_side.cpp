@@ -64,7 +64,6 @@ struct device_side::stream_point {
   bool are_carried() const noexcept {
     return std::ranges::all_of(carried, &kernel_messages::end::has_passed);
   }
-  bool is_known_by_kernels() const noexcept { return !carried.empty() && !events; }
   /// The words that tell it, of a block.
   staged_block::words_of_copy words() const noexcept {
     return is_filled ? block->filled() : block->emptied();
@@ -74,9 +73,9 @@ struct device_side::stream_point {
   accelerator::event event = nullptr;
   std::shared_ptr<staged_block> block;  ///< null: the event tells it
   bool is_filled = false;
-  /// By kernels, which tell it; with an event both.
-  std::vector<kernel_messages::end> carried;
-  accelerator::stream on = nullptr;  ///< of a block, or of those kernels
+  std::vector<kernel_messages::end> carried;  ///< by kernels
+  bool is_known_by_kernels = false;           ///< they tell it, else the event does behind them
+  accelerator::stream on = nullptr;           ///< of a block, or of those kernels
 };
 
 device_side::device_side(progress& loop, accelerator& on, bool streams_wait)
@@ -123,10 +122,12 @@ device_side::point device_side::emptied(std::shared_ptr<staged_block> which,
 }
 
 device_side::point device_side::carried(std::vector<kernel_messages::end> which,
-                                        accelerator::stream on) const {
+                                        accelerator::stream on, bool is_awaited) const {
   const auto made = std::make_shared<stream_point>();
   made->carried = std::move(which);
+  made->is_known_by_kernels = true;
   made->on = on;
+  if (is_awaited) made->record(events_, on_, on);
   return made;
 }
 
@@ -144,7 +145,7 @@ bool device_side::is_carried(const point& what) const noexcept {
 
 bool device_side::has_passed(const point& what) const {
   if (!what->are_carried()) return false;
-  if (what->is_known_by_kernels()) return true;
+  if (what->is_known_by_kernels) return true;
   if (what->block) {
     return what->is_filled ? what->block->have_reached(what->words()) : what->block->is_emptied();
   }
@@ -174,7 +175,7 @@ asio::awaitable<void> device_side::reached(point what) {
       later.expires_after(kernel_interval);
       co_await later.async_wait(asio::use_awaitable);
     }
-    if (what->is_known_by_kernels()) co_return;
+    if (what->is_known_by_kernels) co_return;
   }
   if (what->block) {
     const std::shared_ptr<word_watch> words = words_;

@@ -197,7 +197,7 @@ void kernel_calls::launch(const on_stream& what) {
   auto end = ends.begin();
   for (started* const each : what.calls) {
     if (each->by.messages) {
-      each->end = side.carried({std::move(*end++)}, what.on);
+      each->end = side.carried({std::move(*end++)}, what.on, !each->call.is_in_stream);
     } else {
       each->end =
           side.behind(each->by.collectives->launch(each->call.by_kernels, what.on), what.on);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -40,6 +41,11 @@ class kernel_calls {
     std::shared_ptr<kernel_collectives> collectives;
   };
   bool takes(const carriers& by, const library_call& what) const noexcept;
+  /// Of an operation whose lanes are not made yet.
+  bool may_be_relayed(const library_call& what) const noexcept {
+    const std::size_t bytes = std::max(what.message.bytes, what.data.bytes);
+    return what.may_be_by_kernels && bytes <= max_bytes_.relayed;
+  }
   /// Kernels of this rank and of another are not on one device at a time: none should wait.
   bool take_turns() const noexcept { return take_turns_; }
   /// Null where it is not possible, or not wanted. Adds to the text that says what carries

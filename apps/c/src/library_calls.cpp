@@ -46,8 +46,7 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   group_.loop().count_operations(+1);
   std::unique_lock lock(mutex_);
   lane& on = lanes_[{call.peer, call.is_send}];
-  const bool may_need_loop = !is_by_library(on, call) && !kernels_.takes(on.kernels, call);
-  if (op->kind != memory_kind::host && may_need_loop) {
+  if (op->kind != memory_kind::host && needs_loop(on, call)) {
     const bool will_be_staged = is_staged(on, call);
     lock.unlock();
     if (will_be_staged) {
@@ -63,6 +62,13 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   } else {
     route(on, std::move(op), std::move(call), std::move(body), together);
   }
+}
+
+/// While streams wait for relays, the lanes of other peers and groups are made all the same: what
+/// those streams wait for may be behind a call that waits for the lanes.
+bool library_calls::needs_loop(const lane& on, const library_call& what) const {
+  if (is_by_library(on, what) || kernels_.takes(on.kernels, what)) return false;
+  return on.at == lane::phase::ready || !has_lane(what) || !kernels_.may_be_relayed(what);
 }
 
 bool library_calls::is_by_library(const lane& on, const library_call& what) const {

@@ -108,6 +108,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
 
   // With the lock.
   bool is_staged(const lane& on, const library_call& what) const;
+  bool needs_loop(const lane& on, const library_call& what) const;
   bool is_by_library(const lane& on, const library_call& what) const;
   void note_by_channels(lane& on, const library_call& what, call_batch* together);
   void route(lane& on, std::shared_ptr<operation_state> op, library_call call, operation_body body,

@@ -50,8 +50,7 @@ void kernel_messages::memory::make_slots() {
   end.own = reinterpret_cast<slot_memory*>(slots->data());
 }
 
-void kernel_messages::memory::make_relay(const std::shared_ptr<detail::group>& over, int peer,
-                                         std::uint16_t first_flow_tag, relay_handlers what) {
+detail::slot_relay::memory kernel_messages::memory::make_relay_slots() {
   struct both {
     both(accelerator& on, std::shared_ptr<const kernel_messages::report> words)
         : slots(on, 2 * sizeof(slot_memory)), report(std::move(words)) {
@@ -64,9 +63,7 @@ void kernel_messages::memory::make_relay(const std::shared_ptr<detail::group>& o
   auto* const inbox = reinterpret_cast<slot_memory*>(made->slots.data());
   end.own = static_cast<slot_memory*>(of.device_pointer(inbox));
   end.other = end.own + 1;
-  relay = std::make_shared<detail::slot_relay>(
-      over, peer, first_flow_tag, detail::slot_relay::memory{inbox, inbox + 1, report->words, made},
-      std::move(what));
+  return {inbox, inbox + 1, report->words, made};
 }
 
 bool kernel_messages::memory::is_idle() const noexcept {

@@ -1,11 +1,15 @@
 // How the two ranks of `kernel_messages` agree, and find each other's memory.
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <exception>
 #include <functional>
+#include <memory>
 #include <string>
+#include <tandem/detail/blocking_call.hpp>
 #include <tandem/kernel_messages.hpp>
 #include <type_traits>
 #include <utility>
@@ -74,6 +78,30 @@ asio::awaitable<std::invoke_result_t<Find>> poll_for(asio::any_io_executor execu
   }
 }
 
+/// Runs `work`, which owns all that it uses, on a thread of its own: where the driver keeps a lock
+/// until streams go on that wait for other relays, the loop must not wait for it.
+asio::awaitable<void> run_beside(asio::any_io_executor executor, std::function<void()> work) {
+  struct outcome {
+    std::atomic<bool> is_over{false};
+    std::exception_ptr failure;
+  };
+  const auto of = std::make_shared<outcome>();
+  detail::run_detached("to allocate memory for relayed messages", [of, work = std::move(work)] {
+    try {
+      work();
+    } catch (...) {
+      of->failure = std::current_exception();
+    }
+    of->is_over.store(true, std::memory_order_release);
+  });
+  asio::steady_timer later(executor);
+  while (!of->is_over.load(std::memory_order_acquire)) {
+    later.expires_after(open_interval);
+    co_await later.async_wait(asio::use_awaitable);
+  }
+  if (of->failure) std::rethrow_exception(of->failure);
+}
+
 }  // namespace
 
 asio::awaitable<kernel_messages::made> kernel_messages::make(communicator& over, int peer,
@@ -134,8 +162,19 @@ asio::awaitable<kernel_messages::made> kernel_messages::make_relayed(communicato
   std::shared_ptr<memory> mine;
   if (outcome.why_not.empty()) {
     try {
-      mine = std::make_shared<memory>(of);
-      mine->make_relay(in, peer, flow_tag, std::move(what));
+      struct parts {
+        std::shared_ptr<memory> all;
+        detail::slot_relay::memory slots;
+      };
+      const auto made = std::make_shared<parts>();
+      std::function<void()> make = [made, on = &of] {
+        made->all = std::make_shared<memory>(*on);
+        made->slots = made->all->make_relay_slots();
+      };
+      co_await run_beside(over.get_executor(), std::move(make));
+      mine = std::move(made->all);
+      mine->relay = std::make_shared<detail::slot_relay>(in, peer, flow_tag, std::move(made->slots),
+                                                         std::move(what));
     } catch (const error& why) {
       outcome.why_not = why.what();
     }

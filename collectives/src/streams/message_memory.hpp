@@ -63,8 +63,7 @@ struct kernel_messages::memory {
   /// In memory of the device; those of the other rank are to be mapped.
   void make_slots();
   /// In pinned memory, for both directions.
-  void make_relay(const std::shared_ptr<detail::group>& over, int peer,
-                  std::uint16_t first_flow_tag, relay_handlers what);
+  detail::slot_relay::memory make_relay_slots();
   /// Before kernels are launched, which count as `end` does.
   void note_launch(bool is_send) {
     if (relay) relay->expect(is_send, end.counts(is_send));
