@@ -53,6 +53,26 @@ def one_gpu(records, _ranks=2):
     return rows
 
 
+def kernels(records, _ranks=2):
+    """Microseconds of two islands by the number of processes, and of what kernels relay, beside NCCL in the same run."""
+    cells = {}
+    for r in records:
+        library = next((name for part, name in (("RELAY_BYTES=", "relayed"), ("KERNEL_BYTES=1G", "kernels only"), ("KERNEL_BYTES=0", "channels"))
+                        if part in r["library"]), r["library"])
+        cells.setdefault((r["program"], r["bytes"], r["processes"], library), []).append(r["out_of_place"]["time_us"])
+    columns = [(1, TWO), (2, TWO), (2, "relayed"), (2, "channels")]
+    rows = [["nccl-tests", "bytes", "NCCL, one process, us", "Tandem, us", "NCCL / Tandem", "NCCL, two processes, us", "Tandem, us", "NCCL / Tandem",
+             "relayed, us", "channels, us"]]
+    for program in dict.fromkeys(p for p, *_ in cells):
+        for size in sorted({size for p, size, *_ in cells if p == program}):
+            value = {key: statistics.median(cells[program, size, *key]) for key in [(1, "nccl"), (2, "nccl"), *columns]}
+            text = {key: tables.number(found) for key, found in value.items()}
+            ratio = {n: f"{value[n, 'nccl'] / value[n, TWO]:.2f}" for n in (1, 2)}
+            rows.append([program, tables.bytes_text(size), text[1, "nccl"], text[1, TWO], ratio[1], text[2, "nccl"], text[2, TWO], ratio[2],
+                         text[2, "relayed"], text[2, "channels"]])
+    return rows
+
+
 def torch(records, _ranks=2):
     """Losses of unchanged PyTorch."""
     rows = [["PyTorch over", "calls", "same bits of loss as over NCCL"]]
@@ -63,5 +83,5 @@ def torch(records, _ranks=2):
 
 TABLES = {"nccl-tests": ("nccl-tests", 2, times), "nccl-checks": ("nccl-tests-check", 2, checks), "nccl-torch": ("nccl-torch", 2, torch),
           "nccl-pages": ("nccl-tests-pages", 2, across), "nccl-pages-checks": ("nccl-tests-check-pages", 2, checks),
-          "nccl-one-gpu": ("nccl-tests-one-gpu", 2, one_gpu), "nccl-one-gpu-checks": ("nccl-tests-check-one-gpu", 2, checks),
+          "nccl-kernels": ("nccl-tests-kernels", 2, kernels), "nccl-one-gpu": ("nccl-tests-one-gpu", 2, one_gpu), "nccl-one-gpu-checks": ("nccl-tests-check-one-gpu", 2, checks),
           "nccl-processes": ("nccl-tests-processes", 4, times), "nccl-processes-checks": ("nccl-tests-check-processes", 4, checks)}

@@ -12,9 +12,9 @@ FORWARDED = "Tandem, direct asked for, forwarded"
 
 
 def link_of(record):
-    """What has carried the messages: before `pretrain-pages` memory of PyTorch's expandable segments could not be shared between
+    """What has carried the messages: before `pretrain-links` memory of PyTorch's expandable segments could not be shared between
     processes, and so was forwarded. All series were measured with those before records named the allocator."""
-    is_direct = record["link"].split(":")[0] == "tandem-direct" and record["op"] != "pretrain-pages"
+    is_direct = record["link"].split(":")[0] == "tandem-direct" and record["op"] != "pretrain-links"
     if is_direct and "expandable_segments:True" in record.get("allocator", "expandable_segments:True"):
         return FORWARDED
     return LINKS[record["link"]]
@@ -38,20 +38,16 @@ def pretrain(records, _ranks=2):
 
 
 def short(records, _ranks=2):
-    """4096 tokens only: a row for each link, a column for each model, and the best schedule."""
-    own = [r for r in timed(records) if r["sequence"] == 4096]
-    models = list(dict.fromkeys(r["model"] for r in own))
-    rates, references = {}, {}
+    """A row for each link, a column for each model and length."""
+    own = timed(records)
+    columns = list(dict.fromkeys((r["model"], r["sequence"]) for r in own))
+    rates = {}
     for r in own:
-        key = link_of(r) if r["schedule"] == "one_f_one_b" else f"{link_of(r)}, {SCHEDULES[r['schedule']]}"
-        if r["link"] == "nccl":
-            references[r["model"]] = r["tflops_per_gpu"]
-        rates.setdefault(key, {}).setdefault(r["model"], (r["tflops_per_gpu"], r["tflops_per_gpu"] / references[r["model"]]))
-    best = max((key for key in rates if key.split(", ")[-1] in SCHEDULES.values()), key=lambda key: rates[key]["llama-8b"][0])
-    rows = [["pipeline of two GPUs, TFLOP/s per GPU and part of NCCL's", *(MODELS[m] for m in models)]]
-    for key, of in rates.items():
-        if key in (*LINKS.values(), FORWARDED) or key == best:
-            rows.append([key, *(f"{of[m][0]:.1f} ({of[m][1]:.3f})" if m in of else "not measured" for m in models)])
+        rates.setdefault(link_of(r), {})[r["model"], r["sequence"]] = r["tflops_per_gpu"]
+    references = rates[LINKS["nccl"]]
+    rows = [["pipeline of two GPUs, TFLOP/s per GPU and part of NCCL's", *(f"{MODELS[m]}, {tokens} tokens" for m, tokens in columns)]]
+    for link, of in rates.items():
+        rows.append([link, *(f"{of[c]:.1f} ({of[c] / references[c]:.3f})" for c in columns)])
     return rows
 
 
@@ -89,5 +85,5 @@ def four_bits(records, _ranks=4):
     return rows
 
 
-TABLES = {"pretrain-pages": ("pretrain-pages", 2, pretrain), "pretrain-four": ("pretrain-four", 4, four), "pretrain-four-bits": ("pretrain-four", 4, four_bits), "pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain", 2, short), "pretrain-bits": ("pretrain", 2, bits),
+TABLES = {"pretrain-links": ("pretrain-links", 2, pretrain), "pretrain-links-bits": ("pretrain-links", 2, bits), "pretrain-four": ("pretrain-four", 4, four), "pretrain-four-bits": ("pretrain-four", 4, four_bits), "pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain-links", 2, short), "pretrain-bits": ("pretrain", 2, bits),
           "pretrain-tcp": ("pretrain-tcp", 2, pretrain)}

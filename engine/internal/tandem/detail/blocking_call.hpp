@@ -16,7 +16,8 @@ namespace tandem::detail {
 /// Runs `work` on a thread of its own, which blocks all signals, and waits at most `limit` for it.
 /// False: it has not returned. The thread then stays behind, as a call that blocks in the kernel
 /// cannot be cancelled: `work` must own all that it uses. Where it has returned, its thread has
-/// ended too, unless that takes longer than `limit` in its turn. Rethrows what `work` throws in time.
+/// ended too, unless that takes longer than `limit` in its turn. Rethrows what `work` throws in
+/// time.
 /// @par Errors thrown  `errc::limit_exceeded` if no thread can be started.
 bool run_within(std::chrono::milliseconds limit, std::function<void()> work);
 
