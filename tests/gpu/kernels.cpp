@@ -191,6 +191,7 @@ bool depends_on_order(data_type type, reduce_op op) {
 
 /// All reductions of all types, and what moves data, at lengths around all limits.
 TEST_P(KernelsOnGpu, CollectivesGiveTheBitsOfChannels) {
+  const bool is_relayed = GetParam() == kernel_path::relayed;
   for (const int count_of_ranks : {2, 3}) {
     gpu_ranks ranks(count_of_ranks);
     int calls = 0;
@@ -214,6 +215,8 @@ TEST_P(KernelsOnGpu, CollectivesGiveTheBitsOfChannels) {
           if (!is_defined(type, op) || op == reduce_op::premultiplied_sum) continue;
           for (const std::size_t count : {1UL, 1023UL, 30'000UL, max_count}) {
             if (n > 2 && count > 1023 && depends_on_order(type, op)) continue;
+            // The loops of all ranks are one thread, which would take minutes.
+            if (is_relayed && count == max_count && type != data_type::float32) continue;
             const std::size_t bytes = count * bytes_of(type), block = bytes / n;
             const const_view host = const_view(operands[at]).part(0, bytes);
             const mutable_view expected = mutable_view(by_channels[at]).part(0, bytes);
@@ -246,7 +249,7 @@ TEST_P(KernelsOnGpu, CollectivesGiveTheBitsOfChannels) {
       ASSERT_EQ(ranks.run(body), "");
     }
     fmt::print("{} ranks: {} calls compared\n", count_of_ranks, calls);
-    EXPECT_GT(calls, 1000);
+    EXPECT_GT(calls, is_relayed ? 600 : 1000);
   }
 }
 
