@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <tandem/detail/blocking_call.hpp>
+#include <tandem/detail/stream_word.hpp>
 #include <tandem/kernel_messages.hpp>
 #include <type_traits>
 #include <utility>
@@ -78,28 +79,52 @@ asio::awaitable<std::invoke_result_t<Find>> poll_for(asio::any_io_executor execu
   }
 }
 
-/// Runs `work`, which owns all that it uses, on a thread of its own: where the driver keeps a lock
-/// until streams go on that wait for other relays, the loop must not wait for it.
-asio::awaitable<void> run_beside(asio::any_io_executor executor, std::function<void()> work) {
-  struct outcome {
+/// Work on a thread of its own, which owns all that it uses.
+class work_beside {
+ public:
+  explicit work_beside(std::function<void()> work) {
+    detail::run_detached("to allocate memory for relayed messages",
+                         [of = state_, work = std::move(work)]() mutable {
+                           try {
+                             work();
+                           } catch (...) {
+                             of->failure = std::current_exception();
+                           }
+                           work = nullptr;  // and what it owns
+                           of->is_over.store(true, std::memory_order_release);
+                         });
+  }
+  /// Where the driver does not answer the thread stays behind.
+  ~work_beside() {
+    detail::passes_soon([this] { return is_over(); });
+  }
+  work_beside(const work_beside&) = delete;
+  work_beside& operator=(const work_beside&) = delete;
+
+  bool is_over() const noexcept { return state_->is_over.load(std::memory_order_acquire); }
+  /// @pre is_over. What the work has thrown.
+  void rethrow() const {
+    if (state_->failure) std::rethrow_exception(state_->failure);
+  }
+
+ private:
+  struct state {
     std::atomic<bool> is_over{false};
     std::exception_ptr failure;
   };
-  const auto of = std::make_shared<outcome>();
-  detail::run_detached("to allocate memory for relayed messages", [of, work = std::move(work)] {
-    try {
-      work();
-    } catch (...) {
-      of->failure = std::current_exception();
-    }
-    of->is_over.store(true, std::memory_order_release);
-  });
+  const std::shared_ptr<state> state_ = std::make_shared<state>();
+};
+
+/// Where the driver keeps a lock until streams go on that wait for other relays, the loop must not
+/// wait for the driver.
+asio::awaitable<void> run_beside(asio::any_io_executor executor, std::function<void()> work) {
+  const work_beside running(std::move(work));
   asio::steady_timer later(executor);
-  while (!of->is_over.load(std::memory_order_acquire)) {
+  while (!running.is_over()) {
     later.expires_after(open_interval);
     co_await later.async_wait(asio::use_awaitable);
   }
-  if (of->failure) std::rethrow_exception(of->failure);
+  running.rethrow();
 }
 
 }  // namespace
