@@ -44,7 +44,7 @@ class kernel_calls {
   /// Of an operation whose lanes are not made yet.
   bool may_be_relayed(const library_call& what) const noexcept {
     const std::size_t bytes = std::max(what.message.bytes, what.data.bytes);
-    return what.may_be_by_kernels && bytes <= max_bytes_.relayed;
+    return what.may_be_by_kernels && bytes > 0 && bytes <= max_bytes_.relayed;
   }
   /// Kernels of this rank and of another are not on one device at a time: none should wait.
   bool take_turns() const noexcept { return take_turns_; }
