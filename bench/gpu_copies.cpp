@@ -114,6 +114,7 @@ std::uint64_t run_size(const tandem::bench::plan& what, const tandem::bench::mea
   if (!writes && what.mode != "read") throw std::runtime_error("--mode is write or read");
   accelerator& by = tandem::accelerator_at(memory_kind::cuda, 0);
   if (!by.can_access_peer(1)) throw std::runtime_error("cuda:0 does not reach cuda:1");
+  by.enable_peer_access(1);
   std::uint64_t total_wrong = 0;
   for (const shape& how : shapes) {
     const std::size_t all = of.bytes * static_cast<std::size_t>(how.streams * how.batch);

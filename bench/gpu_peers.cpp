@@ -177,6 +177,7 @@ int copy_main(const plan& what, bool from_peer) {
     std::fprintf(stderr, "gpu_peers: cuda:0 does not reach cuda:1\n");
     return 1;
   }
+  if (from_peer) device.enable_peer_access(1);
   const tandem::device_stream on(device);
   std::uint64_t total_wrong = 0;
   for (const measurement& of : what.measurements) {

@@ -9,6 +9,7 @@
 #include <tandem/kernel_collectives.hpp>
 
 #include "collectives/device_job.hpp"
+#include "collectives/slow.hpp"
 #include "support/pattern.hpp"
 
 namespace tandem::test {
@@ -41,6 +42,16 @@ class KernelCollectives : public testing::TestWithParam<std::string> {
     std::iota(made.begin(), made.end(), 1000 * rank);
     return made;
   }
+  static std::vector<reduction> operations_of(data_type type) {
+    std::vector<reduction> all;
+    for (const reduce_op op :
+         {reduce_op::sum, reduce_op::product, reduce_op::minimum, reduce_op::maximum,
+          reduce_op::average, reduce_op::band, reduce_op::bor, reduce_op::bxor}) {
+      if (is_defined(type, op)) all.emplace_back(op);
+    }
+    if (!is_defined(type, reduce_op::band)) all.push_back(premultiplied_sum(0.7));
+    return all;
+  }
   /// What one rank's call leaves there.
   using expect_function = std::function<void(int rank, const numbers& into)>;
   void run_call(int ranks, std::size_t from_count, std::size_t into_count,
@@ -57,9 +68,9 @@ class KernelCollectives : public testing::TestWithParam<std::string> {
       EXPECT_EQ(made.why_not, "");
       const device_stream on(device_of(r));
       EXPECT_TRUE(made.collectives->takes(call));
-      const auto ends = made.collectives->launch(call, on.get());
+      const auto launched = made.collectives->launch(call, on.get());
       co_await reach(r, on.get());
-      for (const auto& each : ends) co_await passes(each, are_direct());
+      for (const auto& each : launched.ends) co_await passes(each, are_direct());
       for (const auto& each : made.collectives->messages()) EXPECT_FALSE(each->find_mismatch());
     };
     ASSERT_EQ(job->run(body), "");
@@ -120,11 +131,11 @@ TEST_P(KernelCollectives, GiveWhatOthersHave) {
   }
 }
 
+/// All types and operations, of two ranks, whose kernels combine what they exchange.
 TEST_P(KernelCollectives, GiveTheBitsOfChannels) {
-  constexpr std::size_t count = 3000;
-  for (const data_type type : {data_type::float32, data_type::bfloat16, data_type::float16}) {
-    for (const reduction how :
-         {reduction(reduce_op::average), premultiplied_sum(0.7), reduction(reduce_op::minimum)}) {
+  constexpr std::size_t count = 3001;
+  for (const data_type type : all_types) {
+    for (const reduction& how : operations_of(type)) {
       SCOPED_TRACE(std::string(name(type)) + ' ' + std::string(name(how.op)));
       const auto job = make_job(2);
       const std::size_t bytes = count * bytes_of(type);
@@ -143,12 +154,35 @@ TEST_P(KernelCollectives, GiveTheBitsOfChannels) {
         const kernel_collectives::made made = co_await make(*job, r);
         const device_stream on(device_of(r));
         made.collectives->launch({collective::all_reduce, data, other, type, how}, on.get());
+        // In place, and behind it.
+        made.collectives->launch({collective::all_reduce, other, other, type, how}, on.get());
+        co_await all_reduce(job->world(r), one, one, type, how);
         co_await reach(r, on.get());
       };
+      const int before = devices.kernels_that_wait.exchanges();
       ASSERT_EQ(job->run(body), "");
+      EXPECT_EQ(devices.kernels_that_wait.exchanges() - before, 2 * 2);
       job->copy_back();
       for (const std::size_t r : {0UL, 1UL}) EXPECT_EQ(by_kernels[r], by_channels[r]);
     }
+  }
+}
+
+/// A slot's pieces, and longer than one kernel combines.
+TEST_P(KernelCollectives, OfTwoRanksAtAnyLength) {
+  for (const std::size_t count : {2'048UL, 131'073UL, 262'144UL, 262'145UL}) {
+    SCOPED_TRACE(count);
+    const auto expect = [&](std::size_t first, const numbers& into) {
+      for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(into[i], 2 * static_cast<std::int32_t>(first + i) + 1000);
+      }
+    };
+    run_call(2, count, count, {.what = collective::all_reduce, .type = data_type::int32},
+             [&](int, const numbers& into) { expect(0, into); });
+    run_call(2, 2 * count, count, {.what = collective::reduce_scatter, .type = data_type::int32},
+             [&](int rank, const numbers& into) {
+               expect(static_cast<std::size_t>(rank) * count, into);
+             });
   }
 }
 

@@ -37,6 +37,20 @@ class recorded_rank final : public detail::kernel_steps {
     }
     queued_.push_back([this, all, is_sent = false]() mutable { return carry(all, is_sent); });
   }
+  void exchange_and_combine(const combination& what) override {
+    ++exchanges;
+    EXPECT_GT(what.bytes, 0U);
+    bytes_sent += what.bytes;
+    queued_.push_back([this, what, is_sent = false]() mutable {
+      std::string arrived(what.bytes, '\0');
+      // A send only reads.
+      const std::vector<transfer> both{{1 - rank_, true, const_cast<char*>(what.sent), what.bytes},
+                                       {1 - rank_, false, arrived.data(), what.bytes}};
+      if (!carry(both, is_sent)) return false;
+      by_.combine(what.into, what.combined, arrived.data(), what.bytes);
+      return true;
+    });
+  }
   void copy(char* into, const char* from, std::size_t bytes) override {
     add([=] { std::memcpy(into, from, bytes); });
   }
@@ -44,6 +58,7 @@ class recorded_rank final : public detail::kernel_steps {
     add([=, this] { by_.prepare(into, from, bytes); });
   }
   void combine(char* into, const char* a, const char* b, std::size_t bytes) override {
+    ++combinations;
     add([=, this] { by_.combine(into, a, b, bytes); });
   }
   void finish(char* data, std::size_t bytes) override {
@@ -61,7 +76,7 @@ class recorded_rank final : public detail::kernel_steps {
   }
   bool is_over() const { return queued_.empty(); }
 
-  int exchanges = 0;
+  int exchanges = 0, combinations = 0;  ///< the second: of kernels that only combine
   std::size_t bytes_sent = 0;
 
  private:
@@ -151,7 +166,10 @@ class whole_call {
       call.prepares = reduces() && by_[at].prepares();
       if (of_.is_in_place && of_.what == collective::all_gather)
         call.from = into_of(r) + at * bytes_;
-      detail::queue_steps(call, scratch_[at], rank);
+      const bool uses_scratch = detail::uses_scratch(call);
+      detail::queue_steps(call, uses_scratch ? std::span<char>(scratch_[at]) : std::span<char>(),
+                          rank);
+      combinations = std::max(combinations, rank.combinations);
       exchanges = std::max(exchanges, rank.exchanges);
       bytes_sent = std::max(bytes_sent, rank.bytes_sent);
     }
@@ -165,6 +183,7 @@ class whole_call {
   }
 
   int exchanges = 0;           ///< of the rank with most
+  int combinations = 0;        ///< likewise
   std::size_t bytes_sent = 0;  ///< likewise
 
  private:
@@ -261,6 +280,24 @@ TEST(KernelSteps, CostWhatTheySay) {
   EXPECT_EQ(cost(2, 1 << 20), std::pair(1, std::size_t{1} << 20));
   EXPECT_EQ(cost(4, 1 << 16), std::pair(1, std::size_t{3} << 16));
   EXPECT_EQ(cost(4, 1 << 20), std::pair(2, 2 * (std::size_t{3} << 20) / 4));
+}
+
+/// The kernels that only combine.
+TEST(KernelSteps, TwoRanksCombineWhatTheyExchange) {
+  const auto combinations = [](collective what, int ranks, std::size_t bytes, reduction how) {
+    whole_call call({what, ranks, bytes / sizeof(float), 32UL << 20, how});
+    call.run();
+    return call.combinations;
+  };
+  const reduction average = reduce_op::average;
+  for (const collective what : {collective::all_reduce, collective::reduce_scatter}) {
+    for (const reduction& how : {reduction(reduce_op::sum), average}) {
+      EXPECT_EQ(combinations(what, 2, 8, how), 0);
+      EXPECT_EQ(combinations(what, 2, 1 << 20, how), 0);
+      EXPECT_EQ(combinations(what, 2, (1 << 20) + 4, how), 1);
+      EXPECT_EQ(combinations(what, 3, 8, how), 2);
+    }
+  }
 }
 
 }  // namespace

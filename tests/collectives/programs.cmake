@@ -55,6 +55,9 @@ tandem_test(reduction_tests OPTIMISED
     collectives/reducing_test.cpp
     support/device_kernels.cpp
     doubles/kernel_compiler_double.cpp)
+add_test(NAME collectives.kernels_for_nvidia
+  COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/collectives/with_nvrtc" "$<TARGET_FILE:reduction_tests>")
+set_tests_properties(collectives.kernels_for_nvidia PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 tandem_test(device_collective_tests OPTIMISED
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
   SOURCES

@@ -141,6 +141,27 @@ TEST(SlotLaunch, MoreThanAKernelTakes) {
   }
 }
 
+TEST(SlotLaunch, AnExchangeGoesOnBehindMessages) {
+  detail::slot_end between = end_at(1);
+  char data = 0;
+  const detail::slot_request before[] = {{&between, true, &data, {200'000, 0}}};
+  plan_launches(before);
+  const detail::slot_exchange planned = detail::plan_exchange(between, {40'000, 7});
+  EXPECT_EQ(planned.head.bytes, 40'000U);
+  EXPECT_EQ(planned.head.call, 7U);
+  EXPECT_EQ(planned.send.own, between.own);
+  EXPECT_EQ(planned.receive.own, between.own);
+  EXPECT_EQ(planned.send.is_send, 1U);
+  EXPECT_EQ(planned.receive.is_send, 0U);
+  EXPECT_EQ(planned.send.counts[0], 1U);
+  EXPECT_EQ(planned.receive.counts[0], 0U);
+  ASSERT_EQ(detail::blocks_for(40'000), 5U);
+  EXPECT_EQ(between.sent[4], 2U);
+  EXPECT_EQ(between.sent[5], 1U);
+  EXPECT_EQ(between.received[4], 1U);
+  EXPECT_EQ(between.received[5], 0U);
+}
+
 TEST(SlotKernel, CopiesAnyLengthAndAlignment) {
   alignas(16) std::array<char, 9000> from{}, to{};
   const std::vector<std::byte> text = pattern(from.size(), 5);

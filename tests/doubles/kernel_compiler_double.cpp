@@ -43,9 +43,9 @@ std::string names_of(const std::string& type_name) {
   for (int type = 0; bytes_of(static_cast<data_type>(type)) != 0; ++type) {
     if (name(static_cast<data_type>(type)) != type_name) continue;
     for (std::size_t work = 0; work < detail::kernel_work_count; ++work) {
-      names += detail::kernel_name(static_cast<data_type>(type),
-                                   static_cast<detail::kernel_work>(work)) +
-               "\n";
+      const auto which = static_cast<detail::kernel_work>(work);
+      names += detail::kernel_name(static_cast<data_type>(type), which) + "\n";
+      names += detail::exchange_kernel_name(static_cast<data_type>(type), which) + "\n";
     }
   }
   return names;

@@ -132,6 +132,7 @@ TEST_P(gpu, exports_memory_for_nics) {
 TEST_P(gpu, accesses_memory_of_peer_device) {
   if (count_ < 2) GTEST_SKIP() << "one device only";
   if (!device().can_access_peer(1)) GTEST_SKIP() << "no peer access between the first two";
+  device().enable_peer_access(1);
   accelerator& other = accelerator_at(GetParam(), 1);
   const std::vector<std::uint8_t> data = numbers(3 << 20, 5);
   const buffer far(data.size(), GetParam(), 1), near(data.size(), GetParam(), 0);

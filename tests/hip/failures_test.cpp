@@ -37,7 +37,7 @@ std::vector<failing> memory_calls(stage& with, accelerator::handle shared) {
       {"hipHostGetDevicePointer", [=](accelerator& of) { of.device_pointer(word); }},
       {"hipMemGetAddressRange", [=](accelerator& of) { of.allocation_of(at); }},
       {"hipDeviceCanAccessPeer", [](accelerator& of) { of.can_access_peer(0); }},
-      {"hipDeviceEnablePeerAccess", [](accelerator& of) { of.can_access_peer(0); }},
+      {"hipDeviceEnablePeerAccess", [](accelerator& of) { of.enable_peer_access(0); }},
       {"hipIpcGetMemHandle", [=](accelerator& of) { of.share(at); }},
       {"hipIpcOpenMemHandle", [=](accelerator& of) { of.open(shared); }},
       {"hipDeviceFlushGPUDirectRDMAWrites", [](accelerator& of) { of.flush_rdma(); }},

@@ -6,21 +6,26 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "reduce/device_source.hpp"
+#include "reduce/loops.hpp"
 #include "streams/slot_words.hpp"
 #include "streams/stream_kernels.hpp"
 
-// What slot_device.hpp and the device's compiler provide.
+// What slot_device.hpp, device_words.hpp and the device's compiler provide.
 namespace {
 struct in_one_dimension {
   unsigned x;
 };
-thread_local in_one_dimension blockIdx, blockDim, threadIdx;  // NOLINT: the vendor's names
+thread_local in_one_dimension blockIdx, blockDim, gridDim, threadIdx;  // NOLINT: the vendor's names
 }  // namespace
+#define TANDEM_ENTRY [[maybe_unused]] static
 #define TANDEM_SLOT_ENTRY static
 #define TANDEM_SLOT_ARGUMENT const
 #define TANDEM_SLOT_SHARED
@@ -50,36 +55,100 @@ struct alignas(16) copy_unit {
 }  // namespace tandem::detail
 
 #include "streams/piece_copies.hpp"
+#include "streams/slot_copier.hpp"
+#include "streams/slot_exchange.hpp"
 #include "streams/slot_kernel.hpp"
 #include "streams/staged_kernel.hpp"
+// With the kernels of slot_exchange.hpp.
+#include "reduce/device_loops.hpp"
+
+TANDEM_KERNELS_OF_FLOATS(float32, float)
+TANDEM_KERNELS_OF_FLOATS(float64, double)
+TANDEM_KERNELS_OF_INTEGERS(int32, std::int32_t)
+TANDEM_KERNELS_OF_INTEGERS(int64, std::int64_t)
+TANDEM_KERNELS_OF_INTEGERS(int8, std::int8_t)
+TANDEM_KERNELS_OF_INTEGERS(int16, std::int16_t)
+TANDEM_KERNELS_OF_INTEGERS(uint8, std::uint8_t)
+TANDEM_KERNELS_OF_INTEGERS(uint16, std::uint16_t)
+TANDEM_KERNELS_OF_INTEGERS(uint32, std::uint32_t)
+TANDEM_KERNELS_OF_INTEGERS(uint64, std::uint64_t)
+TANDEM_KERNELS_OF_NARROW(float16, float16_number)
+TANDEM_KERNELS_OF_NARROW(bfloat16, bfloat16_number)
+TANDEM_KERNELS_OF_NARROW(float8_e4m3, e4m3_number)
+TANDEM_KERNELS_OF_NARROW(float8_e5m2, e5m2_number)
 
 namespace tandem::test {
 namespace {
 
-using detail::slot_work, detail::staged_copy;
+using detail::slot_work, detail::slot_exchange, detail::staged_copy;
+
+using exchange_kernel = void (*)(slot_exchange);
+#define ADD_EXCHANGE(op, type) \
+  all["tandem_exchange_" #op "_" #type] = tandem_exchange_##op##_##type;
+#define ADD_EXCHANGES(type)   \
+  ADD_EXCHANGE(sum, type)     \
+  ADD_EXCHANGE(product, type) \
+  ADD_EXCHANGE(minimum, type) \
+  ADD_EXCHANGE(maximum, type)
+#define ADD_EXCHANGES_OF_INTEGERS(type) \
+  ADD_EXCHANGES(type)                   \
+  ADD_EXCHANGE(band, type)              \
+  ADD_EXCHANGE(bor, type)               \
+  ADD_EXCHANGE(bxor, type)
+
+std::map<std::string, exchange_kernel> exchange_kernels() {
+  std::map<std::string, exchange_kernel> all;
+  ADD_EXCHANGES(float32)
+  ADD_EXCHANGES(float64)
+  ADD_EXCHANGES_OF_INTEGERS(int32)
+  ADD_EXCHANGES_OF_INTEGERS(int64)
+  ADD_EXCHANGES_OF_INTEGERS(int8)
+  ADD_EXCHANGES_OF_INTEGERS(int16)
+  ADD_EXCHANGES_OF_INTEGERS(uint8)
+  ADD_EXCHANGES_OF_INTEGERS(uint16)
+  ADD_EXCHANGES_OF_INTEGERS(uint32)
+  ADD_EXCHANGES_OF_INTEGERS(uint64)
+  ADD_EXCHANGES(float16)
+  ADD_EXCHANGES(bfloat16)
+  ADD_EXCHANGES(float8_e4m3)
+  ADD_EXCHANGES(float8_e5m2)
+  return all;
+}
 
 template <class T>
 void translate(cuda_double& gpus, T*& at, std::size_t bytes) {
   at = reinterpret_cast<T*>(gpus.host(reinterpret_cast<cu::address>(at), bytes));
 }
 
+void translate(cuda_double& gpus, detail::slot_direction& each) {
+  translate(gpus, each.own, sizeof *each.own);
+  try {
+    translate(gpus, each.other, sizeof *each.other);
+  } catch (const std::out_of_range&) {
+    each.other = nullptr;  // the peer has ended: an aborted kernel does not need it
+  }
+  translate(gpus, each.progress, sizeof *each.progress);
+  translate(gpus, each.report, sizeof *each.report);
+}
+
 /// With addresses that the processor can access.
 void translate(cuda_double& gpus, slot_work& work) {
   for (unsigned i = 0; i < work.directions; ++i) {
     detail::slot_direction& each = work.direction[i];
-    translate(gpus, each.own, sizeof *each.own);
-    try {
-      translate(gpus, each.other, sizeof *each.other);
-    } catch (const std::out_of_range&) {
-      each.other = nullptr;  // the peer has ended: an aborted kernel does not need it
-    }
-    translate(gpus, each.progress, sizeof *each.progress);
-    translate(gpus, each.report, sizeof *each.report);
+    translate(gpus, each);
     for (unsigned k = 0; k < each.messages; ++k) {
       detail::slot_message& message = work.message[each.first_message + k];
       translate(gpus, message.data, message.head.bytes);
     }
   }
+}
+
+void translate(cuda_double& gpus, slot_exchange& what) {
+  translate(gpus, what.send);
+  translate(gpus, what.receive);
+  translate(gpus, what.sent, what.head.bytes);
+  translate(gpus, what.combined, what.head.bytes);
+  translate(gpus, what.into, what.head.bytes);
 }
 
 void translate(cuda_double& gpus, staged_copy& what) {
@@ -90,16 +159,9 @@ void translate(cuda_double& gpus, staged_copy& what) {
   translate(gpus, what.copied, words * sizeof *what.copied);
 }
 
-/// Of one thread.
-void run_kernel(const slot_work& work) {
-  tandem_carry_messages(work);
-}
-void run_kernel(const staged_copy& work) {
-  tandem_copy_staged(work);
-}
-
+/// @param run  the kernel, of a block of one thread
 template <class Work>
-void run_block(cuda_double& gpus, Work work, unsigned block) {
+void run_block(cuda_double& gpus, Work work, unsigned block, void (*run)(Work)) {
   try {
     translate(gpus, work);
   } catch (const std::exception& e) {
@@ -109,7 +171,7 @@ void run_block(cuda_double& gpus, Work work, unsigned block) {
   blockDim.x = 1;
   threadIdx.x = 0;
   blockIdx.x = block;
-  run_kernel(work);
+  run(work);
 }
 
 template <class Work>
@@ -122,24 +184,33 @@ Work work_in(const std::vector<std::vector<std::byte>>& arguments) {
 }  // namespace
 
 stream_kernels_on_host::stream_kernels_on_host(cuda_double& gpus) {
-  using all_arguments = std::vector<std::vector<std::byte>>;
   const auto& names = detail::stream_kernels::names;
+  add<slot_work>(gpus, names[0], tandem_carry_messages,
+                 [](const slot_work& work) { return work.blocks * work.directions; });
+  add<staged_copy>(gpus, names[1], tandem_copy_staged, [this](const staged_copy& what) {
+    ++staged_copies_;
+    return std::max(detail::blocks_for(what.bytes), 1U);
+  });
+  for (const auto& [name, run] : exchange_kernels()) {
+    add<slot_exchange>(gpus, name, run, [this](const slot_exchange& what) {
+      ++exchanges_;
+      return detail::blocks_for(what.head.bytes);
+    });
+  }
+}
+
+template <class Work, class Blocks>
+void stream_kernels_on_host::add(cuda_double& gpus, const std::string& name, void (*run)(Work),
+                                 Blocks blocks_of) {
+  using all_arguments = std::vector<std::vector<std::byte>>;
   gpus.add_waiting_kernel(
-      names[0], {sizeof(slot_work)},
-      [this](unsigned blocks, unsigned threads, const all_arguments& arguments, cuda_double& on) {
+      name, {sizeof(Work)},
+      [=, this](unsigned blocks, unsigned threads, const all_arguments& arguments,
+                cuda_double& on) {
         EXPECT_EQ(threads, detail::slot_threads);
-        const auto work = work_in<slot_work>(arguments);
-        EXPECT_EQ(blocks, work.blocks * work.directions);
-        return start(blocks, [&on, work](unsigned block) { run_block(on, work, block); });
-      });
-  gpus.add_waiting_kernel(
-      names[1], {sizeof(staged_copy)},
-      [this](unsigned blocks, unsigned threads, const all_arguments& arguments, cuda_double& on) {
-        EXPECT_EQ(threads, detail::slot_threads);
-        ++staged_copies_;
-        return start(blocks, [&on, work = work_in<staged_copy>(arguments)](unsigned block) {
-          run_block(on, work, block);
-        });
+        const auto work = work_in<Work>(arguments);
+        EXPECT_EQ(blocks, blocks_of(work));
+        return start(blocks, [&on, work, run](unsigned block) { run_block(on, work, block, run); });
       });
 }
 

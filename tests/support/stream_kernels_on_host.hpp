@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <string>
 
 #include "doubles/cuda/double.hpp"
 
@@ -22,15 +23,20 @@ class stream_kernels_on_host {
 
   /// How many copies to and from pinned memory have begun.
   int staged_copies() const noexcept { return staged_copies_; }
+  /// Likewise the kernels that exchange and combine.
+  int exchanges() const noexcept { return exchanges_; }
 
  private:
+  /// @param blocks_of  how many blocks the kernel's argument asks for
+  template <class Work, class Blocks>
+  void add(cuda_double& gpus, const std::string& name, void (*run)(Work), Blocks blocks_of);
   /// Returns what tells when all blocks are through.
   std::function<bool()> start(unsigned blocks, const std::function<void(unsigned block)>& run);
 
   std::mutex mutex_;
   std::condition_variable ended_;
   int running_ = 0;  ///< threads
-  std::atomic<int> staged_copies_{0};
+  std::atomic<int> staged_copies_{0}, exchanges_{0};
 };
 
 /// `copy_piece` of the kernel, by so many threads one after the other.

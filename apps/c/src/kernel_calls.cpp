@@ -199,8 +199,10 @@ void kernel_calls::launch(const on_stream& what) {
     if (each->by.messages) {
       each->end = side.carried({std::move(*end++)}, what.on, !each->call.is_in_stream);
     } else {
-      each->end =
-          side.behind(each->by.collectives->launch(each->call.by_kernels, what.on), what.on);
+      auto launched = each->by.collectives->launch(each->call.by_kernels, what.on);
+      each->end = launched.is_complete_then
+                      ? side.carried(std::move(launched.ends), what.on, !each->call.is_in_stream)
+                      : side.behind(std::move(launched.ends), what.on);
     }
   }
 }

@@ -16,13 +16,18 @@ accelerator* find_device(memory_kind kind, const std::string& uuid) {
 }
 
 /// Throws where `by` has no peer access. For a device that is not visible here the driver decides.
-void require_peer_access(accelerator& by, const shared_allocation& what) {
+/// @param how  memory that is mapped needs no context on the other device
+void require_peer_access(accelerator& by, const shared_allocation& what, peer_access how) {
   if (by.kind() != what.kind) {
     throw error(errc::unsupported_memory,
                 fmt::format("{} cannot read memory of kind {}", by.text(), name(what.kind)));
   }
   accelerator* const owner = find_device(what.kind, what.uuid);
-  if (owner == nullptr || by.can_access_peer(owner->device())) return;
+  if (owner == nullptr) return;
+  if (by.can_access_peer(owner->device())) {
+    if (how == peer_access::same_process) by.enable_peer_access(owner->device());
+    return;
+  }
   throw error(errc::unsupported_memory,
               fmt::format("{}:{} and {}:{} have no peer access", name(by.kind()), by.device(),
                           name(owner->kind()), owner->device()),
@@ -107,7 +112,7 @@ bool imports::next(accelerator& default_device, answer& into) {
 const std::shared_ptr<const mapping>& imports::map(entry& of, accelerator& by) {
   const auto known = of.maps.find(&by);
   if (known != of.maps.end()) return known->second;
-  require_peer_access(by, of.what);
+  require_peer_access(by, of.what, by_);
   std::shared_ptr<const mapping> made;
   if (by_ == peer_access::mapped) {
     made = of.what.pages.empty() ? map_shared(by, of.what.handle) : map_pages(of, by);

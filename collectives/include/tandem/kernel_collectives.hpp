@@ -29,8 +29,9 @@ enum class kernel_path : std::uint8_t { direct, relayed, either };
 /// Ranks make the same calls in the same order; calls that differ (function, type, operation, root,
 /// bytes) are a `kernel_messages::mismatch`.
 ///
-/// @par Cost  A launch for the messages, and one for each other rank to combine their data; in
-///   bytes as `queue_steps` (src/streams/kernel_steps.hpp) says.
+/// @par Cost  A launch for the messages, and one for each other rank to combine their data; of two
+///   ranks one launch for both, in short calls. In bytes as `queue_steps`
+///   (src/streams/kernel_steps.hpp) says.
 /// @par Memory  5 MiB of the device for each other rank, and scratch memory of a multiple of
 ///   `scratch_bytes`.
 /// @par Failure, Threads  As of `kernel_messages`.
@@ -71,10 +72,14 @@ class kernel_collectives {
   /// Whether it has kernels (broadcast, reduce, all_reduce, all_gather and reduce_scatter do) and
   /// its arguments are as they have to be.
   bool takes(const call& what) const noexcept;
+  /// What has been launched.
+  struct launched {
+    std::vector<kernel_messages::end> ends;  ///< of its last messages
+    bool is_complete_then = false;           ///< else what combines them is behind, on the stream
+  };
   /// @pre takes(what)
-  /// @returns the ends of its last messages; what combines them is behind, on the stream
   /// @par Errors thrown: `device_failed`; nothing more can be launched then.
-  std::vector<kernel_messages::end> launch(const call& what, accelerator::stream on);
+  launched launch(const call& what, accelerator::stream on);
 
   /// What `kernel_messages::mismatch` says of a call: "all_reduce of float32, sum".
   static std::string describe(std::uint32_t call);

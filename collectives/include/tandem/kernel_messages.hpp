@@ -109,9 +109,22 @@ class kernel_messages {
   void abort() noexcept;
 
  private:
+  friend class kernel_collectives;
   struct memory;
   struct report;
   explicit kernel_messages(int peer) noexcept : peer_(peer) {}
+
+  /// A message each way, of one length; this rank's data are combined with what it receives.
+  struct exchange {
+    const_view sent = {}, combined = {};
+    mutable_view into = {};  ///< may be at either
+    std::uint32_t call = 0;
+  };
+  /// @param by  a kernel of slot_exchange.hpp
+  /// @returns the ends of both messages, behind which the data are combined
+  std::vector<end> launch_exchange(const exchange& what, accelerator::kernel by,
+                                   accelerator::stream on);
+  end end_of(bool is_send) const;
 
   const int peer_;
   std::shared_ptr<memory> memory_;

@@ -36,6 +36,8 @@ void device_kernels::load(data_type type, of_type& into) {
       const auto work = static_cast<kernel_work>(i);
       if (!has_kernel(type, work)) continue;
       into.kernels[i] = on_.find(loaded, kernel_name(type, work).c_str());
+      if (!has_exchange_kernel(type, work)) continue;
+      into.exchanges[i] = on_.find(loaded, exchange_kernel_name(type, work).c_str());
     }
   } catch (...) {
     on_.unload(loaded);
@@ -44,11 +46,22 @@ void device_kernels::load(data_type type, of_type& into) {
   into.module = loaded;
 }
 
+std::unique_lock<std::mutex> device_kernels::lock(of_type& kernels, data_type type) {
+  std::unique_lock made(kernels.mutex);
+  if (kernels.module == nullptr) load(type, kernels);
+  return made;
+}
+
 accelerator::kernel device_kernels::find(data_type type, kernel_work work) {
   of_type& found = types_[static_cast<std::size_t>(type)];
-  const std::lock_guard lock(found.mutex);
-  if (found.module == nullptr) load(type, found);
+  const auto locked = lock(found, type);
   return found.kernels[static_cast<std::size_t>(work)];
+}
+
+accelerator::kernel device_kernels::find_exchange(data_type type, kernel_work work) {
+  of_type& found = types_[static_cast<std::size_t>(type)];
+  const auto locked = lock(found, type);
+  return found.exchanges[static_cast<std::size_t>(work)];
 }
 
 void device_kernels::launch(data_type type, kernel_work work, std::size_t count,

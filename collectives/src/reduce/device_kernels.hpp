@@ -30,6 +30,8 @@ class device_kernels {
 
   /// Compiles or loads the kernels of a type now.
   void prepare(data_type type) { find(type, kernel_work::sum); }
+  /// The kernel of `exchange_kernel_name`, for a launch as its source says.
+  accelerator::kernel find_exchange(data_type type, kernel_work work);
   /// Queue the operations of `kernel_table`: `into`, `a`, `b` and `from` are in device memory and
   /// aligned to their elements; the inputs are identical with `into` or do not overlap it.
   void combine(data_type type, kernel_work work, void* into, const void* a, const void* b,
@@ -41,9 +43,11 @@ class device_kernels {
   struct of_type {
     std::mutex mutex;
     accelerator::module module = nullptr;
-    std::array<accelerator::kernel, kernel_work_count> kernels{};
+    std::array<accelerator::kernel, kernel_work_count> kernels{}, exchanges{};
   };
 
+  /// Loads them if need be.
+  std::unique_lock<std::mutex> lock(of_type& kernels, data_type type);
   accelerator::kernel find(data_type type, kernel_work work);
   void load(data_type type, of_type& into);
   void launch(data_type type, kernel_work work, std::size_t count, accelerator::stream stream,

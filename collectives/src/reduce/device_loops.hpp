@@ -83,12 +83,16 @@ inline void scale_share(void* into, const void* from, std::size_t count, double 
 // One of the last three macros is compiled, for one type, with the same loops as in table.hpp.
 // Kernel names are those of `kernel_name`.
 
+#ifndef TANDEM_EXCHANGES  // by slot_exchange.hpp
+#define TANDEM_EXCHANGES(op, name, type, loops)
+#endif
 #define TANDEM_COMBINES(op, name, type, loops)                                     \
   TANDEM_ENTRY void tandem_##op##_##name(void* into, const void* a, const void* b, \
                                          unsigned long long count) {               \
     using namespace tandem::detail;                                                \
     combine_share<loops, op, sizeof(type)>(into, a, b, count);                     \
-  }
+  }                                                                                \
+  TANDEM_EXCHANGES(op, name, type, loops)
 #define TANDEM_SCALES(verb, scaling, name, type, loops)                                            \
   TANDEM_ENTRY void tandem_##verb##_##name(void* into, const void* from, unsigned long long count, \
                                            double by) {                                            \

@@ -55,6 +55,15 @@ std::string kernel_name(data_type type, kernel_work work) {
   return fmt::format("tandem_{}_{}", work_names[static_cast<std::size_t>(work)], name(type));
 }
 
+std::string exchange_kernel_name(data_type type, kernel_work work) {
+  return fmt::format("tandem_exchange_{}_{}", work_names[static_cast<std::size_t>(work)],
+                     name(type));
+}
+
+bool has_exchange_kernel(data_type type, kernel_work work) noexcept {
+  return has_kernel(type, work) && work != kernel_work::multiply && work != kernel_work::divide;
+}
+
 bool has_kernel(data_type type, kernel_work work) noexcept {
   const bool of_bits =
       work == kernel_work::band || work == kernel_work::bor || work == kernel_work::bxor;

@@ -30,8 +30,12 @@ kernel_work work_of(reduce_op op) noexcept;
 ///   void* into, const void* from, unsigned long long count, double by
 /// Any one-dimensional grid processes all elements.
 std::string kernel_name(data_type type, kernel_work work);
+/// "tandem_exchange_sum_float32", of work that combines: what two ranks have, whose kernels
+/// exchange it (streams/slot_exchange.hpp).
+std::string exchange_kernel_name(data_type type, kernel_work work);
 /// False for bitwise operations on types that are not integers.
 bool has_kernel(data_type type, kernel_work work) noexcept;
+bool has_exchange_kernel(data_type type, kernel_work work) noexcept;
 
 /// All kernels of a type. @pre the type is defined.
 std::string device_source(data_type type);

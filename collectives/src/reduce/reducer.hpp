@@ -36,8 +36,9 @@ class reducer {
   /// For the levels after the first.
   reducer without_prepare() const noexcept;
 
-  /// Whether `prepare` changes elements.
+  /// Whether `prepare` and `finish` change elements.
   bool prepares() const noexcept { return multiply_ != nullptr; }
+  bool finishes() const noexcept { return divide_ != nullptr; }
   /// into = from, times the factor of a premultiplied_sum or of an average of floating point.
   void prepare(void* into, const void* from, std::size_t bytes) const;
   void prepare(mutable_view own) const { prepare(own.data, own.data, own.bytes); }

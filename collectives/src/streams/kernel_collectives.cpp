@@ -101,12 +101,14 @@ class kernel_collectives::steps final : public detail::kernel_steps {
   steps(const kernel_collectives& of, const call& what, accelerator::stream on)
       : of_(of),
         number_(number_of(what)),
+        type_(what.type),
+        combining_(detail::work_of(what.how.op)),
         stream_(on),
         work_(of.memory_->kernels(), on),
         by_(what.type, what.how, static_cast<int>(of.messages_.size()) + 1, &work_) {}
 
   bool prepares() const noexcept { return by_.prepares(); }
-  std::vector<kernel_messages::end> take_ends() noexcept { return std::move(ends_); }
+  launched take_launched() noexcept { return {std::move(ends_), is_complete_then_}; }
 
   void exchange(std::span<const transfer> messages) override {
     launched_.clear();
@@ -114,6 +116,16 @@ class kernel_collectives::steps final : public detail::kernel_steps {
       launched_.push_back({of_.between(each.peer), each.is_send, {each.data, each.bytes}, number_});
     }
     ends_ = kernel_messages::launch(launched_, stream_);
+    is_complete_then_ = true;
+  }
+  void exchange_and_combine(const combination& what) override {
+    const accelerator::kernel by = of_.memory_->kernels()->find_exchange(type_, combining_);
+    ends_ = of_.messages_.front()->launch_exchange({.sent = {what.sent, what.bytes},
+                                                    .combined = {what.combined, what.bytes},
+                                                    .into = {what.into, what.bytes},
+                                                    .call = number_},
+                                                   by, stream_);
+    is_complete_then_ = true;
   }
   void copy(char* into, const char* from, std::size_t bytes) override {
     work_.copy(into, from, bytes);
@@ -123,17 +135,24 @@ class kernel_collectives::steps final : public detail::kernel_steps {
   }
   void combine(char* into, const char* a, const char* b, std::size_t bytes) override {
     by_.combine(into, a, b, bytes);
+    is_complete_then_ = false;
   }
-  void finish(char* data, std::size_t bytes) override { by_.finish({data, bytes}); }
+  void finish(char* data, std::size_t bytes) override {
+    by_.finish({data, bytes});
+    if (by_.finishes()) is_complete_then_ = false;
+  }
 
  private:
   const kernel_collectives& of_;
   const std::uint32_t number_;
+  const data_type type_;
+  const detail::kernel_work combining_;
   const accelerator::stream stream_;
   detail::device_work work_;
   const detail::reducer by_;
   std::vector<kernel_messages::message> launched_;
   std::vector<kernel_messages::end> ends_;
+  bool is_complete_then_ = false;
 };
 
 namespace {
@@ -251,8 +270,7 @@ bool kernel_collectives::takes(const call& what) const noexcept {
   }
 }
 
-std::vector<kernel_messages::end> kernel_collectives::launch(const call& what,
-                                                             accelerator::stream on) {
+kernel_collectives::launched kernel_collectives::launch(const call& what, accelerator::stream on) {
   // Before the first kernel: to load others waits for those that run.
   if (reduces(what.what)) memory_->kernels()->prepare(what.type);
   const bool into_tells = what.what == collective::reduce_scatter ||
@@ -266,10 +284,11 @@ std::vector<kernel_messages::end> kernel_collectives::launch(const call& what,
                                        .into = static_cast<char*>(what.into.data),
                                        .bytes = into_tells ? what.into.bytes : what.from.bytes,
                                        .prepares = reduces(what.what) && by.prepares()};
-  memory_->use_on(on);
+  const bool uses_scratch = detail::uses_scratch(made);
+  if (uses_scratch) memory_->use_on(on);
   queue_steps(made, memory_->scratch(), by);
-  memory_->was_used();
-  return by.take_ends();
+  if (uses_scratch) memory_->was_used();
+  return by.take_launched();
 }
 
 std::string kernel_collectives::describe(std::uint32_t call) {

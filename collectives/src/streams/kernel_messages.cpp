@@ -129,15 +129,34 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
     void* arguments[] = {&work};
     first.of.launch(kernel, work.blocks * work.directions, detail::slot_threads, 0, on, arguments);
   });
-  for (const message& each : what) {
-    const auto place = std::make_shared<end::place>();
-    place->by = each.between->memory_->report;
-    place->is_send = each.is_send;
-    place->is_relayed = each.between->is_relayed();
-    place->counts = each.between->memory_->end.counts(each.is_send);
-    ends.emplace_back().place_ = place;
-  }
+  for (const message& each : what) ends.push_back(each.between->end_of(each.is_send));
   return ends;
+}
+
+/// Of all messages that were launched.
+kernel_messages::end kernel_messages::end_of(bool is_send) const {
+  const auto place = std::make_shared<end::place>();
+  place->by = memory_->report;
+  place->is_send = is_send;
+  place->is_relayed = is_relayed();
+  place->counts = memory_->end.counts(is_send);
+  end made;
+  made.place_ = place;
+  return made;
+}
+
+std::vector<kernel_messages::end> kernel_messages::launch_exchange(const exchange& what,
+                                                                   accelerator::kernel by,
+                                                                   accelerator::stream on) {
+  const auto bytes = static_cast<std::uint32_t>(what.into.bytes);
+  detail::slot_exchange work = detail::plan_exchange(memory_->end, {bytes, what.call});
+  work.sent = static_cast<const char*>(what.sent.data);
+  work.combined = static_cast<const char*>(what.combined.data);
+  work.into = static_cast<char*>(what.into.data);
+  for (const bool is_send : {true, false}) memory_->note_launch(is_send);
+  void* arguments[] = {&work};
+  memory_->of.launch(by, detail::blocks_for(bytes), detail::slot_threads, 0, on, arguments);
+  return {end_of(true), end_of(false)};
 }
 
 std::optional<kernel_messages::mismatch> kernel_messages::find_mismatch() const noexcept {

@@ -10,6 +10,8 @@ namespace {
 constexpr std::size_t alignment = 128;
 /// Up to which one step costs less than twice the latency. Not measured yet.
 constexpr std::size_t max_one_step_bytes = 128 * 1024;
+/// Up to which one kernel both exchanges and combines: it has few thread blocks. Not measured yet.
+constexpr std::size_t max_combined_bytes = std::size_t{1} << 20;
 /// A message counts its bytes in 32 bits.
 constexpr std::size_t max_message_bytes = std::size_t{1} << 30;
 
@@ -19,6 +21,21 @@ constexpr std::size_t round_down(std::size_t bytes) {
 constexpr std::size_t round_up(std::size_t bytes) {
   return round_down(bytes + alignment - 1);
 }
+
+/// Whether one kernel exchanges and combines.
+bool combines_at_once(const kernel_collective& what) noexcept {
+  const bool is_between_all =
+      what.what == collective::all_reduce || what.what == collective::reduce_scatter;
+  return is_between_all && what.ranks == 2 && what.bytes <= max_combined_bytes;
+}
+
+}  // namespace
+
+bool uses_scratch(const kernel_collective& what) noexcept {
+  return what.prepares || !combines_at_once(what);
+}
+
+namespace {
 
 /// The steps of one call.
 class sequence {
@@ -50,6 +67,10 @@ class sequence {
     for (std::size_t at = 0; at < of_.bytes; at += max_bytes) {
       part(at, std::min(max_bytes, of_.bytes - at));
     }
+  }
+  /// Of a call, so many of which fit into the scratch memory.
+  std::size_t part_bytes(std::size_t count) const {
+    return uses_scratch(of_) ? round_down(scratch_.size() / count) : of_.bytes;
   }
   template <class Use>
   void each_other(Use use) const {
@@ -98,9 +119,16 @@ class sequence {
     by_.finish(into, bytes);
   }
 
+  /// A part of the result. @param sent, combined  of both ranks' data what they are combined with
+  void combine_at_once(const char* sent, const char* combined, std::size_t at, std::size_t bytes) {
+    by_.exchange_and_combine({sent, combined, of_.into + at, bytes});
+    by_.finish(of_.into + at, bytes);
+  }
+
   void all_reduce() {
-    in_parts(round_down(scratch_.size() / ranks_), [this](std::size_t at, std::size_t bytes) {
+    in_parts(part_bytes(ranks_), [this](std::size_t at, std::size_t bytes) {
       const char* const own = prepared(of_.from + at, bytes, bytes);
+      if (combines_at_once(of_)) return combine_at_once(own, own, at, bytes);
       each_other([&](int r) { receive(r, slot(r, bytes), bytes); });
       each_other([&](int r) { send(r, own, bytes); });
       exchange();
@@ -130,7 +158,7 @@ class sequence {
   }
 
   void reduce_scatter() {
-    in_parts(round_down(scratch_.size() / (2 * ranks_)), [this](std::size_t at, std::size_t bytes) {
+    in_parts(part_bytes(2 * ranks_), [this](std::size_t at, std::size_t bytes) {
       const std::size_t stride = of_.prepares ? round_up(bytes) : of_.bytes;
       const char* own = of_.from + at;
       if (of_.prepares) {
@@ -141,6 +169,9 @@ class sequence {
         own = into;
       }
       const auto block = [=](int r) { return own + static_cast<std::size_t>(r) * stride; };
+      if (combines_at_once(of_)) {
+        return combine_at_once(block(1 - of_.rank), block(of_.rank), at, bytes);
+      }
       each_other([&](int r) { receive(r, slot(r, bytes), bytes); });
       each_other([&](int r) { send(r, block(r), bytes); });
       exchange();

@@ -6,6 +6,25 @@
 namespace tandem::detail {
 namespace {
 
+slot_direction direction_of(slot_end& between, bool is_send) {
+  slot_direction made;
+  made.own = between.own;
+  made.other = between.other;
+  made.progress = between.progress;
+  made.report = between.report;
+  made.is_send = is_send ? 1 : 0;
+  made.first_message = made.messages = 0;
+  std::ranges::copy(between.counts(is_send), made.counts);
+  return made;
+}
+
+void count(slot_end& between, bool is_send, std::uint64_t bytes) {
+  slot_counts& counts = between.counts(is_send);
+  for (unsigned block = 0; block < blocks_for(bytes); ++block) {
+    counts[block] += part_of(bytes, block).pieces();
+  }
+}
+
 /// The kernel that is being filled.
 class next_launch {
  public:
@@ -14,16 +33,11 @@ class next_launch {
   }
 
   void add(const slot_request& what) {
-    slot_end& between = *what.between;
     if (!goes_on(what)) begin(what);
     slot_direction& direction = last();
     work_.message[direction.first_message + direction.messages++] = {what.data, what.head};
-    const unsigned blocks = blocks_for(what.head.bytes);
-    work_.blocks = std::max(work_.blocks, blocks);
-    slot_counts& counts = between.counts(what.is_send);
-    for (unsigned block = 0; block < blocks; ++block) {
-      counts[block] += part_of(what.head.bytes, block).pieces();
-    }
+    work_.blocks = std::max(work_.blocks, blocks_for(what.head.bytes));
+    count(*what.between, what.is_send, what.head.bytes);
   }
   void flush() {
     if (work_.directions > 0) launch_(work_);
@@ -44,14 +58,8 @@ class next_launch {
     if (is_full) flush();
     const unsigned first = messages();
     slot_direction& made = work_.direction[work_.directions++];
-    made.own = what.between->own;
-    made.other = what.between->other;
-    made.progress = what.between->progress;
-    made.report = what.between->report;
-    made.is_send = what.is_send ? 1 : 0;
+    made = direction_of(*what.between, what.is_send);
     made.first_message = first;
-    made.messages = 0;
-    std::ranges::copy(what.between->counts(what.is_send), made.counts);
   }
 
   const std::function<void(slot_work&)>& launch_;
@@ -72,6 +80,15 @@ void launch_messages(std::span<const slot_request> messages,
   next_launch next(launch);
   for (const slot_request* const each : sorted) next.add(*each);
   next.flush();
+}
+
+slot_exchange plan_exchange(slot_end& between, const slot_head& head) {
+  slot_exchange made{};
+  made.send = direction_of(between, true);
+  made.receive = direction_of(between, false);
+  made.head = head;
+  for (const bool is_send : {true, false}) count(between, is_send, head.bytes);
+  return made;
 }
 
 }  // namespace tandem::detail

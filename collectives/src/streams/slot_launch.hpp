@@ -39,4 +39,8 @@ struct slot_request {
 void launch_messages(std::span<const slot_request> messages,
                      const std::function<void(slot_work& work)>& launch);
 
+/// The directions of a kernel that sends a message and receives another of the same length, by
+/// `blocks_for` its bytes. Counts both; the memory is the caller's to add. @pre head.bytes > 0
+slot_exchange plan_exchange(slot_end& between, const slot_head& head);
+
 }  // namespace tandem::detail

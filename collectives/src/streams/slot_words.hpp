@@ -109,6 +109,19 @@ struct slot_message {
   slot_head head;
 };
 
+/// Of two ranks: a block sends its part of a message, and combines what arrives, which is as long,
+/// with data of this rank. Both directions are of no messages.
+struct slot_exchange {
+  /// Pieces on their way before the first is received.
+  static constexpr unsigned pieces_ahead = slots_per_block / 2;
+
+  slot_direction send, receive;
+  const char* sent;
+  const char* combined;
+  char* into;  ///< also where `sent` or `combined` is
+  slot_head head;
+};
+
 /// The argument of a kernel: `blocks` thread blocks carry each direction. At most 4 KiB, of which
 /// only what is used has contents.
 struct slot_work {

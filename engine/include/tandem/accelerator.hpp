@@ -141,9 +141,13 @@ class accelerator {
   virtual bool is_complete(event which) = 0;
 
   // Peers, in this process and in others.
-  /// True if copies can access that device's memory without staging through the host; enables peer
-  /// access then.
+  /// True if copies can access that device's memory without staging through the host. Makes no
+  /// context on either device.
   virtual bool can_access_peer(int other_device) = 0;
+  /// Lets copies and kernels on this device access that device's memory of this process. Memory
+  /// that `open` or `map_pages` maps does not need it. @pre can_access_peer(other_device)
+  /// @par Memory  of a context on the other device: some 600 MiB there, if this process has none.
+  virtual void enable_peer_access(int other_device) = 0;
   using handle = std::array<std::byte, 64>;
   /// An IPC handle of an allocation, for other processes of this host.
   /// @param base  as `allocation_of` returns it

@@ -67,6 +67,7 @@ class cuda_device final : public accelerator {
   bool is_complete(event which) override;
 
   bool can_access_peer(int other_device) override;
+  void enable_peer_access(int other_device) override;
   handle share(void* base) override;
   void* open(const handle& shared) override;
   void close(void* opened) noexcept override;

@@ -10,17 +10,28 @@ namespace tandem::devices {
 
 namespace cu = detail::cu;
 
+namespace {
+
+cuda_device& device_at(int index) {
+  return static_cast<cuda_device&>(accelerator_at(memory_kind::cuda, index));
+}
+
+}  // namespace
+
 bool cuda_device::can_access_peer(int other_device) {
   if (other_device == device()) return true;
-  auto& other = static_cast<cuda_device&>(accelerator_at(memory_kind::cuda, other_device));
   int can = 0;
-  require_success(driver_.can_access_peer(&can, id_, other.id_), "cuDeviceCanAccessPeer");
-  if (can == 0) return false;
-  const cu::context peer_context = other.context();
+  require_success(driver_.can_access_peer(&can, id_, device_at(other_device).id_),
+                  "cuDeviceCanAccessPeer");
+  return can != 0;
+}
+
+void cuda_device::enable_peer_access(int other_device) {
+  if (other_device == device()) return;
+  const cu::context peer_context = device_at(other_device).context();
   const scoped_device here(*this);
   const cu::result status = driver_.enable_peer_access(peer_context, 0);
   if (status != cu::peer_access_already_enabled) require_success(status, "cuCtxEnablePeerAccess");
-  return true;
 }
 
 accelerator::handle cuda_device::share(void* base) {

@@ -14,7 +14,11 @@ bool hip_device::can_access_peer(int other_device) {
   if (other_device == device()) return true;
   int can = 0;
   require_success(driver_.can_access_peer(&can, device(), other_device), "hipDeviceCanAccessPeer");
-  if (can == 0) return false;
+  return can != 0;
+}
+
+void hip_device::enable_peer_access(int other_device) {
+  if (other_device == device()) return;
   const scoped_device here(*this);
   const amd::result status = driver_.enable_peer_access(other_device, 0);
   if (status == amd::peer_access_already_enabled) {
@@ -22,7 +26,6 @@ bool hip_device::can_access_peer(int other_device) {
   } else {
     require_success(status, "hipDeviceEnablePeerAccess");
   }
-  return true;
 }
 
 accelerator::handle hip_device::share(void* base) {

@@ -51,6 +51,7 @@ class copy_scheduler_test : public testing::Test {
   copy_scheduler_test() {
     gpus_.manual(true);
     EXPECT_TRUE(device_.can_access_peer(1));
+    device_.enable_peer_access(1);
     scheduler_->share_with(*other_scheduler_);
     other_scheduler_->share_with(*scheduler_);
   }

@@ -51,6 +51,7 @@ TEST_F(imports_test, allocation_is_mapped_once_and_closed_on_retirement) {
               world_.host(memory.data()) + 96);
   }
   EXPECT_EQ(world_.calls("cuIpcOpenMemHandle"), 1U);
+  EXPECT_EQ(world_.calls("cuCtxEnablePeerAccess"), 0U) << "which takes a context there";
   EXPECT_TRUE(mine.retire(3, why_));
   EXPECT_EQ(openings(), 0U);
 }
@@ -96,6 +97,7 @@ TEST_F(imports_test, same_process_uses_the_address_directly) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->from, memory.data() + 8);
   EXPECT_EQ(world_.calls("cuIpcOpenMemHandle"), 0U);
+  EXPECT_EQ(world_.calls("cuCtxEnablePeerAccess"), 1U);
 }
 
 TEST_F(imports_test, open_failure_is_answered_with_driver_text) {

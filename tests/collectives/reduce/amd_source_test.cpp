@@ -70,6 +70,9 @@ TEST(DeviceSource, CompilesForAmd) {
       const auto work = static_cast<kernel_work>(i);
       EXPECT_EQ(code.find(kernel_name(type, work) + ":") != code.npos, has_kernel(type, work))
           << kernel_name(type, work) << log;
+      EXPECT_EQ(code.find(exchange_kernel_name(type, work) + ":") != code.npos,
+                has_exchange_kernel(type, work))
+          << exchange_kernel_name(type, work) << log;
     }
   }
   const std::string of_streams = compiled(std::string(device_text::stream_kernels), log);

@@ -66,6 +66,8 @@ TEST(DeviceSource, CompilesForNvidia) {
     for (std::size_t i = 0; i < kernel_work_count; ++i) {
       const auto work = static_cast<kernel_work>(i);
       ASSERT_EQ(code.find(kernel_name(type, work)) != code.npos, has_kernel(type, work));
+      ASSERT_EQ(code.find(exchange_kernel_name(type, work)) != code.npos,
+                has_exchange_kernel(type, work));
     }
   }
   const std::string of_streams =

@@ -197,8 +197,11 @@ TEST(accelerator, peer_access) {
   accelerator& of = cuda_at(0);
   EXPECT_TRUE(of.can_access_peer(0));
   EXPECT_TRUE(of.can_access_peer(1));
-  EXPECT_TRUE(of.can_access_peer(1)) << "twice is harmless";
   EXPECT_FALSE(of.can_access_peer(2));
+  EXPECT_EQ(gpus.calls("cuDevicePrimaryCtxRetain"), 0U) << "a query makes no context";
+  of.enable_peer_access(0);
+  of.enable_peer_access(1);
+  of.enable_peer_access(1);  // twice is harmless
   const buffer mine(8, memory_kind::cuda, 0), theirs(8, memory_kind::cuda, 1);
   const device_stream on(of);
   of.copy(mine.data(), theirs.data(), 8, on.get());

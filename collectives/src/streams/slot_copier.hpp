@@ -1,0 +1,113 @@
+// The part of one thread block in messages between two GPUs through slots (`slot_memory`): a part
+// of the kernel sources that are compiled at run time, behind piece_copies.hpp.
+#pragma once
+
+namespace tandem::detail {
+namespace {
+
+/// Until another kernel has counted so far; then `count` is what was read. False: aborted.
+inline bool await_count(const std::uint32_t* counter, std::uint32_t value,
+                        const slot_report* report, std::uint32_t& count) {
+  constexpr unsigned spins_per_look = 256;  // the report is in the memory of the host
+  for (unsigned spins = 1;; ++spins) {
+    count = load_word(counter);
+    if (is_reached(count, value)) return true;
+    if (spins % spins_per_look != 0) continue;
+    if (load_word(&report->is_aborted) != 0) return false;
+    rest();
+  }
+}
+
+/// Of the piece of a block's part that begins there.
+inline std::uint64_t bytes_of_piece(const block_part& part, std::uint64_t at) {
+  const std::uint64_t left = part.bytes - at;
+  return left < slot_bytes ? left : slot_bytes;
+}
+
+/// One direction. All calls by all threads of the block, which share `is_over`: once it is set,
+/// nothing is moved, and only counted.
+class slot_copier {
+ public:
+  slot_copier(const slot_direction& direction, unsigned block)
+      : direction_(direction), block_(block), count_(direction.counts[block]) {}
+
+  /// Behind kernels of other streams that were launched before.
+  void begin(bool& is_over) {
+    if (threadIdx.x != 0) return;
+    slot_progress& own = *direction_.progress;
+    std::uint32_t found = 0;
+    is_over |= !await_count(&done()[block_].value, count_, direction_.report, found);
+    if (is_send()) known_emptied_ = own.known_emptied[block_].value;
+  }
+
+  void send(const char* data, std::uint64_t bytes, const slot_head& of, bool& is_over) {
+    slot_memory& there = *direction_.other;
+    if (threadIdx.x == 0 && !is_over) {
+      const std::uint32_t needed = count_ + 1 - slots_per_block;
+      if (!is_reached(known_emptied_, needed)) {
+        const std::uint32_t* const emptied = &there.emptied[block_].value;
+        is_over = !await_count(emptied, needed, direction_.report, known_emptied_);
+      }
+    }
+    meet();
+    const bool moves = !is_over;
+    message_slot& into = there.slots[block_][slot()];
+    if (moves) copy_piece(into.data, data, bytes);
+    if (moves && threadIdx.x == 0) into.head = of;
+    meet();
+    if (moves && threadIdx.x == 0) store_word(&there.filled[block_].value, count_ + 1);
+    ++count_;
+  }
+
+  /// @param use  is called with what has arrived
+  template <class Use>
+  void receive(const slot_head& of, bool& is_over, Use use) {
+    slot_memory& here = *direction_.own;
+    if (threadIdx.x == 0 && !is_over) {
+      std::uint32_t found = 0;
+      is_over = !await_count(&here.filled[block_].value, count_ + 1, direction_.report, found);
+      if (!is_over) is_over = !is_expected(of);
+    }
+    meet();
+    const bool moves = !is_over;
+    if (moves) use(static_cast<const char*>(here.slots[block_][slot()].data));
+    meet();
+    if (moves && threadIdx.x == 0) store_word(&here.emptied[block_].value, count_ + 1);
+    ++count_;
+  }
+
+  /// Behind all pieces.
+  void end() {
+    if (threadIdx.x != 0) return;
+    if (is_send()) direction_.progress->known_emptied[block_].value = known_emptied_;
+    store_word(&done()[block_].value, count_);
+    slot_report& report = *direction_.report;
+    store_word(is_send() ? &report.sent[block_] : &report.received[block_], count_);
+  }
+
+ private:
+  bool is_send() const { return direction_.is_send != 0; }
+  slot_counter* done() const {
+    return is_send() ? direction_.progress->sent : direction_.progress->received;
+  }
+  unsigned slot() const { return count_ % slots_per_block; }
+
+  bool is_expected(const slot_head& expected) const {
+    const slot_head& head = direction_.own->slots[block_][slot()].head;
+    const slot_head sent{load_unit(&head.bytes), load_unit(&head.call)};
+    if (sent.bytes == expected.bytes && sent.call == expected.call) return true;
+    slot_report& report = *direction_.report;
+    report.sent_head = sent;
+    report.expected_head = expected;
+    store_word(&report.differs, 1);
+    return false;
+  }
+
+  const slot_direction& direction_;
+  const unsigned block_;
+  std::uint32_t count_;
+  std::uint32_t known_emptied_ = 0;  ///< of the first thread
+};
+
+}  // namespace
+}  // namespace tandem::detail
