@@ -72,9 +72,15 @@ awaitable<void> count_allocations(channel& from, channel& to) {
     const int round_trips = bytes < 100'000 ? 500 : 60;
     ping_pong play(from, to, bytes);
     co_await play.run(round_trips);
-    // The first of a run enters the loop, and timers may expire meanwhile.
-    const std::uint64_t once = co_await play.run(1);
-    const std::uint64_t many = co_await play.run(round_trips);
+    std::uint64_t once = 0, many = 0;
+    // On a busy machine any message may be the first that comes before its receive, for which an
+    // end allocates memory that it keeps.
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      // The first of a run enters the loop, and timers may expire meanwhile.
+      once = co_await play.run(1);
+      many = co_await play.run(round_trips);
+      if (many <= once + 8) break;
+    }
     EXPECT_LE(many, once + 8) << bytes << " bytes: " << many << " allocations in " << round_trips
                               << " round trips, " << once << " in one";
   }

@@ -36,8 +36,12 @@ namespace {
 inline std::uint32_t load_word(const std::uint32_t* at) {
   return std::atomic_ref(*const_cast<std::uint32_t*>(at)).load(std::memory_order_acquire);
 }
-inline void store_word(std::uint32_t* at, std::uint32_t value) {
+inline void publish() {}  // as each word does
+inline void put_word(std::uint32_t* at, std::uint32_t value) {
   std::atomic_ref(*at).store(value, std::memory_order_release);
+}
+inline void store_word(std::uint32_t* at, std::uint32_t value) {
+  put_word(at, value);
 }
 inline void meet() {}  // a block has one thread
 inline void rest() {

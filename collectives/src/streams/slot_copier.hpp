@@ -79,13 +79,29 @@ class slot_copier {
   /// Behind all pieces.
   void end() {
     if (threadIdx.x != 0) return;
-    if (is_send()) direction_.progress->known_emptied[block_].value = known_emptied_;
-    store_word(&done()[block_].value, count_);
-    slot_report& report = *direction_.report;
-    store_word(is_send() ? &report.sent[block_] : &report.received[block_], count_);
+    note_emptied();
+    publish();
+    put_counts();
+  }
+  /// The same of both directions, with one `publish`.
+  static void end(slot_copier& out, slot_copier& in) {
+    if (threadIdx.x != 0) return;
+    out.note_emptied();
+    publish();
+    out.put_counts();
+    in.put_counts();
   }
 
  private:
+  // Of the first thread.
+  void note_emptied() {
+    if (is_send()) direction_.progress->known_emptied[block_].value = known_emptied_;
+  }
+  void put_counts() {
+    slot_report& report = *direction_.report;
+    put_word(&done()[block_].value, count_);
+    put_word(is_send() ? &report.sent[block_] : &report.received[block_], count_);
+  }
   bool is_send() const { return direction_.is_send != 0; }
   slot_counter* done() const {
     return is_send() ? direction_.progress->sent : direction_.progress->received;

@@ -23,8 +23,10 @@ inline void meet() {
 inline std::uint32_t load_word(const std::uint32_t* at) {
   return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
-inline void store_word(std::uint32_t* at, std::uint32_t value) {
+inline void publish() {
   __threadfence_system();
+}
+inline void put_word(std::uint32_t* at, std::uint32_t value) {
   __atomic_store_n(at, value, __ATOMIC_RELAXED);
 }
 inline void rest() {
@@ -33,15 +35,18 @@ inline void rest() {
 
 #else
 
-/// What others have written before `store_word` is seen behind it, also what other GPUs have.
+/// What others have written before `publish` is seen behind it, also what other GPUs have.
 inline std::uint32_t load_word(const std::uint32_t* at) {
   std::uint32_t value;
   asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
   return value;
 }
-/// Behind `meet` also for what the other threads of the block have written.
-inline void store_word(std::uint32_t* at, std::uint32_t value) {
+/// What this thread has written, and behind `meet` the others of its block, comes before all that
+/// it puts into words from now on.
+inline void publish() {
   asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+inline void put_word(std::uint32_t* at, std::uint32_t value) {
   asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
 inline void rest() {
@@ -58,6 +63,11 @@ inline uint4 load_unit(const uint4* at) {
 }
 
 #endif
+
+inline void store_word(std::uint32_t* at, std::uint32_t value) {
+  publish();
+  put_word(at, value);
+}
 
 #if defined(__clang__)
 struct alignas(16) copy_unit {

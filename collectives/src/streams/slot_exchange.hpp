@@ -72,8 +72,7 @@ inline void exchange_and_combine(const slot_exchange& what, unsigned block, bool
                                              bytes);
     });
   }
-  out.end();
-  in.end();
+  slot_copier::end(out, in);
 }
 
 }  // namespace
