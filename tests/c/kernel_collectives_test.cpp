@@ -49,6 +49,17 @@ TEST_P(KernelCollectiveCalls, Sums) {
   }
 }
 
+/// Which exchanges and combines.
+TEST_P(KernelCollectiveCalls, OfTwoRanksAreOneKernel) {
+  kernel_jobs jobs({0, 1}, GetParam());
+  jobs.run([](device_rank& me) {
+    filled_bytes data(me, 5000), result(me, 5000);
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(sum_of_all(me, data, result, i), 1 + 2 * i);
+  });
+  EXPECT_EQ(jobs.launches(), 2 * 6U);
+  EXPECT_EQ(jobs.gpus.kernels_that_wait.exchanges(), 2 * 6);
+}
+
 TEST_P(KernelCollectiveCalls, OfEveryKind) {
   kernel_jobs jobs({0, 1}, GetParam());
   jobs.run([](device_rank& me) {

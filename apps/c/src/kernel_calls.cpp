@@ -139,6 +139,7 @@ bool kernel_calls::on_stream::holds_back(const started& later) const noexcept {
 }
 
 void kernel_calls::join_streams(std::vector<started*>& all) {
+  if (all.size() < 2) return;
   std::map<const kernel_calls*, accelerator::stream> first_of;
   std::erase_if(all, [&](started* each) {
     if (!each->call.is_in_stream) return false;

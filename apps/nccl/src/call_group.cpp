@@ -20,10 +20,11 @@ struct batch_deleter {
   void operator()(tandem_batch* batch) const noexcept { tandem_batch_destroy(batch); }
 };
 
-/// Operations of channels in one batch, and who waits for them.
+/// Operations of channels, and who waits for them: several are one batch.
 class channel_operations {
  public:
-  channel_operations() = default;
+  explicit channel_operations(bool are_several)
+      : batch_(are_several ? tandem_batch_create() : nullptr) {}
   ~channel_operations() {
     for (const started_operation& each : started_) tandem_op_release(each.op);
   }
@@ -45,6 +46,7 @@ class channel_operations {
     }
   }
   void launch() {
+    if (!batch_) return;
     tandem_error why = TANDEM_ERROR_INIT;
     require_ok(tandem_batch_launch(batch_.get(), &why), why);
   }
@@ -64,7 +66,7 @@ class channel_operations {
   }
 
  private:
-  const std::unique_ptr<tandem_batch, batch_deleter> batch_{tandem_batch_create()};
+  const std::unique_ptr<tandem_batch, batch_deleter> batch_;
   std::vector<started_operation> started_;
 };
 
@@ -96,7 +98,6 @@ void call_library(const posted_call& what, const detail::nccl& library) {
 
 /// A call outside of a group, without what a group needs.
 void run_by_library(const posted_call& one) {
-  one.by->require_ready();
   const std::lock_guard held(one.by->library_mutex());
   call_library(one, *one.by->library().base);
 }
@@ -162,6 +163,7 @@ void call_group::end() {
            "a group joins communicators or makes calls, not both: end it in between");
   }
   if (!joins.empty()) run_joins(std::move(joins));
+  for (const posted_call& each : calls) each.by->require_ready();
   if (!calls.empty()) run_calls(std::move(calls));
 }
 
@@ -197,12 +199,12 @@ void call_group::run_joins(std::vector<joining> all) {
 void call_group::run_calls(std::vector<posted_call> all) {
   std::vector<const posted_call*> by_library;
   std::optional<channel_operations> by_channels;
+  const bool are_several = all.size() > 1 || all.front().by_channels.size() > 1;
   for (const posted_call& each : all) {
-    each.by->require_ready();
     if (each.by->is_one_island()) {
       by_library.push_back(&each);
     } else {
-      if (!by_channels) by_channels.emplace();
+      if (!by_channels) by_channels.emplace(are_several);
       by_channels->add(each);
     }
   }

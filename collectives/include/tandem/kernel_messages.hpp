@@ -121,7 +121,7 @@ class kernel_messages {
     std::uint32_t call = 0;
   };
   /// @param by  a kernel of slot_exchange.hpp
-  /// @returns the ends of both messages, behind which the data are combined
+  /// @returns ends behind which both messages are complete, and the data are combined
   std::vector<end> launch_exchange(const exchange& what, accelerator::kernel by,
                                    accelerator::stream on);
   end end_of(bool is_send) const;
