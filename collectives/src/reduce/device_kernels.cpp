@@ -36,8 +36,6 @@ void device_kernels::load(data_type type, of_type& into) {
       const auto work = static_cast<kernel_work>(i);
       if (!has_kernel(type, work)) continue;
       into.kernels[i] = on_.find(loaded, kernel_name(type, work).c_str());
-      if (!has_exchange_kernel(type, work)) continue;
-      into.exchanges[i] = on_.find(loaded, exchange_kernel_name(type, work).c_str());
     }
   } catch (...) {
     on_.unload(loaded);
@@ -61,7 +59,11 @@ accelerator::kernel device_kernels::find(data_type type, kernel_work work) {
 accelerator::kernel device_kernels::find_exchange(data_type type, kernel_work work) {
   of_type& found = types_[static_cast<std::size_t>(type)];
   const auto locked = lock(found, type);
-  return found.exchanges[static_cast<std::size_t>(work)];
+  accelerator::kernel& exchange = found.exchanges[static_cast<std::size_t>(work)];
+  if (exchange == nullptr) {
+    exchange = on_.find(found.module, exchange_kernel_name(type, work).c_str());
+  }
+  return exchange;
 }
 
 void device_kernels::launch(data_type type, kernel_work work, std::size_t count,

@@ -43,7 +43,8 @@ class device_kernels {
   struct of_type {
     std::mutex mutex;
     accelerator::module module = nullptr;
-    std::array<accelerator::kernel, kernel_work_count> kernels{}, exchanges{};
+    std::array<accelerator::kernel, kernel_work_count> kernels{};
+    std::array<accelerator::kernel, kernel_work_count> exchanges{};  ///< those that were looked for
   };
 
   /// Loads them if need be.

@@ -31,7 +31,7 @@ kernel_work work_of(reduce_op op) noexcept;
 /// Any one-dimensional grid processes all elements.
 std::string kernel_name(data_type type, kernel_work work);
 /// "tandem_exchange_sum_float32", of work that combines: what two ranks have, whose kernels
-/// exchange it (streams/slot_exchange.hpp).
+/// exchange it (streams/slot_exchange.hpp). Not for GPUs of NVIDIA before Volta (sm_70).
 std::string exchange_kernel_name(data_type type, kernel_work work);
 /// False for bitwise operations on types that are not integers.
 bool has_kernel(data_type type, kernel_work work) noexcept;

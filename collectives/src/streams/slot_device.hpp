@@ -4,7 +4,8 @@
 
 #define TANDEM_SLOT_ENTRY extern "C" __global__ __launch_bounds__(tandem::detail::slot_threads)
 #define TANDEM_SLOT_SHARED __shared__
-#if defined(__clang__)  // HIP
+// HIP, and CUDA before 11.7
+#if defined(__clang__) || __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1107
 #define TANDEM_SLOT_ARGUMENT const
 #else
 #define TANDEM_SLOT_ARGUMENT const __grid_constant__
@@ -50,7 +51,9 @@ inline void put_word(std::uint32_t* at, std::uint32_t value) {
   asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
 inline void rest() {
+#if __CUDA_ARCH__ >= 700
   __nanosleep(20);
+#endif
 }
 /// Past the first cache, which does not see what another GPU writes.
 inline uint4 load_unit(const uint4* at) {

@@ -78,7 +78,10 @@ inline void exchange_and_combine(const slot_exchange& what, unsigned block, bool
 }  // namespace
 }  // namespace tandem::detail
 
-/// With each combining kernel of device_loops.hpp.
+/// With each combining kernel of device_loops.hpp; not for GPUs without acquire and release.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 700
+#define TANDEM_EXCHANGES(op, name, type, loops)
+#else
 #define TANDEM_EXCHANGES(op, name, type, loops)                               \
   TANDEM_SLOT_ENTRY void tandem_exchange_##op##_##name(                       \
       TANDEM_SLOT_ARGUMENT tandem::detail::slot_exchange what) {              \
@@ -86,3 +89,4 @@ inline void exchange_and_combine(const slot_exchange& what, unsigned block, bool
     TANDEM_SLOT_SHARED bool is_over;                                          \
     exchange_and_combine<loops, op, sizeof(type)>(what, blockIdx.x, is_over); \
   }
+#endif
