@@ -245,6 +245,22 @@ TEST_P(KernelCollectives, CallsThatDifferAreNoticed) {
   EXPECT_GE(noticed, 1);
 }
 
+/// Their kernels wait for the other rank then, and end before what they are of is unloaded.
+TEST_P(KernelCollectives, MayEndBeforeTheOtherRankCalls) {
+  const auto job = make_job(2);
+  numbers data(100);
+  const job::rank_body body = [&](int r) -> asio::awaitable<void> {
+    const mutable_view view = job->there(r, mutable_view(data));
+    kernel_collectives::made made = co_await make(*job, r);
+    if (r != 0) co_return;
+    const device_stream on(device_of(r));
+    made.collectives->launch({collective::all_reduce, view, view, data_type::int32}, on.get());
+    made = {};
+    co_await reach(r, on.get());
+  };
+  ASSERT_EQ(job->run(body), "");
+}
+
 TEST_P(KernelCollectives, WhatTheyDoNotTake) {
   const auto job = make_job(2);
   numbers data(101);

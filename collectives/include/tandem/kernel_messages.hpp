@@ -125,6 +125,8 @@ class kernel_messages {
   std::vector<end> launch_exchange(const exchange& what, accelerator::kernel by,
                                    accelerator::stream on);
   end end_of(bool is_send) const;
+  /// All kernels that were launched are through.
+  bool is_idle() const noexcept;
 
   const int peer_;
   std::shared_ptr<memory> memory_;

@@ -31,11 +31,15 @@ void device_kernels::load(data_type type, of_type& into) {
   const std::string code =
       compile_kernels(device_source(type), on_.kind(), on_.facts().architecture);
   const accelerator::module loaded = on_.load(code.data());
+  // All now: the driver loads a kernel when it is looked for, and waits for those that run.
+  const bool has_exchanges = has_exchange_kernels(on_.kind(), on_.facts().architecture);
   try {
     for (std::size_t i = 0; i < kernel_work_count; ++i) {
       const auto work = static_cast<kernel_work>(i);
       if (!has_kernel(type, work)) continue;
       into.kernels[i] = on_.find(loaded, kernel_name(type, work).c_str());
+      if (!has_exchanges || !has_exchange_kernel(type, work)) continue;
+      into.exchanges[i] = on_.find(loaded, exchange_kernel_name(type, work).c_str());
     }
   } catch (...) {
     on_.unload(loaded);
@@ -59,11 +63,7 @@ accelerator::kernel device_kernels::find(data_type type, kernel_work work) {
 accelerator::kernel device_kernels::find_exchange(data_type type, kernel_work work) {
   of_type& found = types_[static_cast<std::size_t>(type)];
   const auto locked = lock(found, type);
-  accelerator::kernel& exchange = found.exchanges[static_cast<std::size_t>(work)];
-  if (exchange == nullptr) {
-    exchange = on_.find(found.module, exchange_kernel_name(type, work).c_str());
-  }
-  return exchange;
+  return found.exchanges[static_cast<std::size_t>(work)];
 }
 
 void device_kernels::launch(data_type type, kernel_work work, std::size_t count,

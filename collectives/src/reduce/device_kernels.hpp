@@ -30,7 +30,8 @@ class device_kernels {
 
   /// Compiles or loads the kernels of a type now.
   void prepare(data_type type) { find(type, kernel_work::sum); }
-  /// The kernel of `exchange_kernel_name`, for a launch as its source says.
+  /// The kernel of `exchange_kernel_name`, for a launch as its source says. @pre the device has
+  /// them
   accelerator::kernel find_exchange(data_type type, kernel_work work);
   /// Queue the operations of `kernel_table`: `into`, `a`, `b` and `from` are in device memory and
   /// aligned to their elements; the inputs are identical with `into` or do not overlap it.
@@ -43,8 +44,7 @@ class device_kernels {
   struct of_type {
     std::mutex mutex;
     accelerator::module module = nullptr;
-    std::array<accelerator::kernel, kernel_work_count> kernels{};
-    std::array<accelerator::kernel, kernel_work_count> exchanges{};  ///< those that were looked for
+    std::array<accelerator::kernel, kernel_work_count> kernels{}, exchanges{};
   };
 
   /// Loads them if need be.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <iterator>
 
 #include "kernels.hpp"
@@ -68,6 +69,12 @@ bool has_kernel(data_type type, kernel_work work) noexcept {
   const bool of_bits =
       work == kernel_work::band || work == kernel_work::bor || work == kernel_work::bxor;
   return !of_bits || is_defined(type, reduce_op::band);
+}
+
+bool has_exchange_kernels(memory_kind kind, const std::string& architecture) noexcept {
+  const std::size_t number = architecture.find_first_of("0123456789");
+  return kind != memory_kind::cuda || number == architecture.npos ||
+         std::strtol(architecture.c_str() + number, nullptr, 10) >= 70;
 }
 
 std::string device_source(data_type type) {

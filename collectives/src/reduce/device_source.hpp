@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <tandem/memory.hpp>
 #include <tandem/reduction.hpp>
 
 /// The source of the kernels of one type, for CUDA and HIP compilers; it has no includes.
@@ -31,11 +32,13 @@ kernel_work work_of(reduce_op op) noexcept;
 /// Any one-dimensional grid processes all elements.
 std::string kernel_name(data_type type, kernel_work work);
 /// "tandem_exchange_sum_float32", of work that combines: what two ranks have, whose kernels
-/// exchange it (streams/slot_exchange.hpp). Not for GPUs of NVIDIA before Volta (sm_70).
+/// exchange it (streams/slot_exchange.hpp).
 std::string exchange_kernel_name(data_type type, kernel_work work);
 /// False for bitwise operations on types that are not integers.
 bool has_kernel(data_type type, kernel_work work) noexcept;
 bool has_exchange_kernel(data_type type, kernel_work work) noexcept;
+/// False for GPUs of NVIDIA before Volta ("sm_70"), which do not acquire and release.
+bool has_exchange_kernels(memory_kind kind, const std::string& architecture) noexcept;
 
 /// All kernels of a type. @pre the type is defined.
 std::string device_source(data_type type);

@@ -226,10 +226,15 @@ kernel_collectives::kernel_collectives(accelerator& of, int rank) noexcept : of_
 
 kernel_collectives::~kernel_collectives() {
   if (!memory_) return;
-  for (const auto& each : messages_) {
-    if (!memory_->is_idle()) each->abort();
+  // Also kernels that exchange: the module that they are of goes with the memory.
+  const auto is_idle = [this] {
+    return memory_->is_idle() &&
+           std::ranges::all_of(messages_, [](const auto& each) { return each->is_idle(); });
+  };
+  if (!is_idle()) {
+    for (const auto& each : messages_) each->abort();
   }
-  if (detail::passes_soon([this] { return memory_->is_idle(); })) return;
+  if (detail::passes_soon(is_idle)) return;
   log(log_level::warning, "streams",
       of_.text() + ": a kernel of a collective is still busy a second after their end");
   detail::keep_for_ever(std::move(memory_));

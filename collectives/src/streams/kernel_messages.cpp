@@ -101,6 +101,10 @@ kernel_messages::~kernel_messages() {
   detail::keep_for_ever(std::move(memory_));
 }
 
+bool kernel_messages::is_idle() const noexcept {
+  return memory_->is_idle();
+}
+
 bool kernel_messages::is_relayed() const noexcept {
   return memory_->relay != nullptr;
 }

@@ -50,6 +50,16 @@ TEST(DeviceSource, HasKernelForEveryDefinedCombination) {
             "tandem_minimum_float8_e4m3");
 }
 
+TEST(DeviceSource, OldDevicesDoNotExchange) {
+  for (const char* const which : {"sm_52", "sm_61"}) {
+    EXPECT_FALSE(has_exchange_kernels(memory_kind::cuda, which)) << which;
+  }
+  for (const char* const which : {"sm_70", "sm_90", "sm_90a", "sm_100"}) {
+    EXPECT_TRUE(has_exchange_kernels(memory_kind::cuda, which)) << which;
+  }
+  EXPECT_TRUE(has_exchange_kernels(memory_kind::hip, "gfx60a"));
+}
+
 /// Uses the machine's compiler, which needs no device.
 TEST(DeviceSource, CompilesForNvidia) {
   std::string why;

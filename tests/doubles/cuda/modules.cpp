@@ -1,6 +1,8 @@
 #include <cctype>
+#include <chrono>
 #include <cstring>
 #include <string_view>
+#include <thread>
 
 #include "doubles/cuda/world.hpp"
 
@@ -36,8 +38,35 @@ cu::result load_module(cu::module* into, const void* image) {
   });
 }
 
+bool has_running_kernel(const world& in, cu::module which) {
+  for (const auto& each : in.streams) {
+    for (const work& queued : each->waiting) {
+      const bool is_of_it = queued.is_kernel && queued.module == which;
+      if (is_of_it && !(queued.has_begun && queued.is_ready())) return true;
+    }
+  }
+  return false;
+}
+
+/// As the driver does, but not for ever, since a kernel may wait for others.
+void await_kernels(cu::module of) {
+  world* const in = world::now();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (in != nullptr && std::chrono::steady_clock::now() < limit) {
+    {
+      const world::lock held(in->mutex);
+      if (!has_running_kernel(*in, of)) return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
 cu::result unload_module(cu::module which) {
+  await_kernels(which);
   return call_to_free("cuModuleUnload", [&](world& in) {
+    if (has_running_kernel(in, which)) {
+      in.misuse(invalid_handle, "cuModuleUnload: a kernel of it waits for others");
+    }
     if (in.modules.erase(which) == 1) return cu::success;
     return in.misuse(invalid_handle, "cuModuleUnload: it is unloaded already");
   });
@@ -80,11 +109,13 @@ cu::result launch(cu::function what, unsigned grid_x, unsigned grid_y, unsigned 
   return call_on_device("cuLaunchKernel", [&](world& in, world::lock&, device& at) {
     const kernel* found = nullptr;
     int of_device = -1;
+    cu::module of_module = {};
     for (const auto& [handle, each] : in.modules) {
       for (const function& one : each.functions) {
         if (one.handle != what) continue;
         found = one.what;
         of_device = each.device;
+        of_module = handle;
       }
     }
     const std::shared_ptr<stream> where = in.stream_of(on, at);
@@ -113,7 +144,8 @@ cu::result launch(cu::function what, unsigned grid_x, unsigned grid_y, unsigned 
                        .is_ready = [&in, copied] { return copied->start_or_poll(in.owner); },
                        .run = [&in] { ++in.seen.launches; },
                        .polls = true,
-                       .is_kernel = true});
+                       .is_kernel = true,
+                       .module = of_module});
     }
     return in.queue(*where, {.what = found->name.c_str(),
                              .run =

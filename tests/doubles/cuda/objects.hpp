@@ -121,6 +121,7 @@ struct work {
   bool polls = false;                    ///< becomes ready without a signal
   bool is_kernel = false;                ///< has begun when it is asked whether it is ready
   bool has_begun = false;
+  cu::module module = {};  ///< of a kernel that waits
   int source_device = -1;  ///< the source device of a copy to another device
   std::uint64_t ticket = 0;
   std::optional<clock::time_point> not_before = {};
