@@ -65,21 +65,7 @@ struct alignas(16) copy_unit {
 #include "streams/staged_kernel.hpp"
 // With the kernels of slot_exchange.hpp.
 #include "reduce/device_loops.hpp"
-
-TANDEM_KERNELS_OF_FLOATS(float32, float)
-TANDEM_KERNELS_OF_FLOATS(float64, double)
-TANDEM_KERNELS_OF_INTEGERS(int32, std::int32_t)
-TANDEM_KERNELS_OF_INTEGERS(int64, std::int64_t)
-TANDEM_KERNELS_OF_INTEGERS(int8, std::int8_t)
-TANDEM_KERNELS_OF_INTEGERS(int16, std::int16_t)
-TANDEM_KERNELS_OF_INTEGERS(uint8, std::uint8_t)
-TANDEM_KERNELS_OF_INTEGERS(uint16, std::uint16_t)
-TANDEM_KERNELS_OF_INTEGERS(uint32, std::uint32_t)
-TANDEM_KERNELS_OF_INTEGERS(uint64, std::uint64_t)
-TANDEM_KERNELS_OF_NARROW(float16, float16_number)
-TANDEM_KERNELS_OF_NARROW(bfloat16, bfloat16_number)
-TANDEM_KERNELS_OF_NARROW(float8_e4m3, e4m3_number)
-TANDEM_KERNELS_OF_NARROW(float8_e5m2, e5m2_number)
+#include "support/kernels_of_types.hpp"
 
 namespace tandem::test {
 namespace {
@@ -102,20 +88,7 @@ using exchange_kernel = void (*)(slot_exchange);
 
 std::map<std::string, exchange_kernel> exchange_kernels() {
   std::map<std::string, exchange_kernel> all;
-  ADD_EXCHANGES(float32)
-  ADD_EXCHANGES(float64)
-  ADD_EXCHANGES_OF_INTEGERS(int32)
-  ADD_EXCHANGES_OF_INTEGERS(int64)
-  ADD_EXCHANGES_OF_INTEGERS(int8)
-  ADD_EXCHANGES_OF_INTEGERS(int16)
-  ADD_EXCHANGES_OF_INTEGERS(uint8)
-  ADD_EXCHANGES_OF_INTEGERS(uint16)
-  ADD_EXCHANGES_OF_INTEGERS(uint32)
-  ADD_EXCHANGES_OF_INTEGERS(uint64)
-  ADD_EXCHANGES(float16)
-  ADD_EXCHANGES(bfloat16)
-  ADD_EXCHANGES(float8_e4m3)
-  ADD_EXCHANGES(float8_e5m2)
+  TANDEM_FOR_ALL_TYPES(ADD_EXCHANGES, ADD_EXCHANGES_OF_INTEGERS)
   return all;
 }
 
