@@ -68,7 +68,7 @@ TEST(SlotLaunch, MessagesOfAGroupAreOneKernel) {
   detail::slot_end first = end_at(1), second = end_at(2);
   char data[4] = {};
   const detail::slot_request messages[] = {
-      {&second, false, data, {3, 9}},     {&first, true, data + 1, {200'000, 0}},
+      {&second, false, data, {3, 9}},     {&first, true, data + 1, {300'000, 0}},
       {&second, false, data + 2, {5, 8}}, {&first, false, data, {0, 0}},
       {&second, true, data + 3, {7, 0}},
   };
@@ -104,41 +104,82 @@ TEST(SlotLaunch, MessagesOfAGroupAreOneKernel) {
   EXPECT_TRUE(plan_launches({&messages[3], 1}).empty());
 }
 
-/// Sends first: a receive of another kernel never waits for a send behind it.
-TEST(SlotLaunch, MoreThanAKernelTakes) {
-  std::deque<detail::slot_end> ends;
+/// With so many other ranks, so many messages in each direction.
+std::vector<slot_work> plan_many(std::deque<detail::slot_end>& ends, unsigned ranks,
+                                 unsigned each) {
   std::vector<detail::slot_request> messages;
-  char data = 0;
-  constexpr unsigned ranks = 30, each = 5;
+  static char data = 0;
   for (unsigned rank = 0; rank < ranks; ++rank) {
     detail::slot_end& with = ends.emplace_back(end_at(rank + 1));
     for (unsigned i = 0; i < each; ++i) {
-      messages.push_back({&with, false, &data, {100 + i, 0}});
-      messages.push_back({&with, true, &data, {200 + i, 0}});
+      messages.push_back({&with, false, &data, {1000 + i, 0}});
+      messages.push_back({&with, true, &data, {2000 + i, 0}});
     }
   }
-  const std::vector<slot_work> planned = plan_launches(messages);
-  EXPECT_GE(planned.size(), 2U);
-  unsigned sends = 0, receives = 0;
-  for (const slot_work& work : planned) {
-    EXPECT_LE(work.directions, slot_work::max_directions);
-    for (unsigned d = 0; d < work.directions; ++d) {
-      const detail::slot_direction& direction = work.direction[d];
-      EXPECT_LE(direction.first_message + direction.messages, slot_work::max_messages);
-      ASSERT_GT(direction.messages, 0U);
-      EXPECT_EQ(receives > 0 && direction.is_send != 0, false);
-      (direction.is_send != 0 ? sends : receives) += direction.messages;
-      // A direction goes on in the next kernel where the last one has ended.
-      const std::uint64_t first = work.message[direction.first_message].head.bytes;
-      EXPECT_EQ(direction.counts[0], first - (direction.is_send != 0 ? 200 : 100));
+  return plan_launches(messages);
+}
+
+/// The first messages of all directions come before the others, and their sends before their
+/// receives: what a kernel waits for is in the other rank's kernel of the same number, or before.
+TEST(SlotLaunch, MoreThanAKernelTakes) {
+  for (const auto& [ranks, each] : {std::pair(30U, 5U), std::pair(1U, 100U), std::pair(5U, 7U)}) {
+    SCOPED_TRACE(ranks);
+    std::deque<detail::slot_end> ends;
+    const std::vector<slot_work> planned = plan_many(ends, ranks, each);
+    EXPECT_GE(planned.size(), 2U);
+    unsigned sends = 0, receives = 0;
+    unsigned last_number = 0;
+    bool has_received = false;
+    for (const slot_work& work : planned) {
+      EXPECT_LE(work.directions, slot_work::max_directions);
+      for (unsigned d = 0; d < work.directions; ++d) {
+        const detail::slot_direction& direction = work.direction[d];
+        const bool is_send = direction.is_send != 0;
+        EXPECT_LE(direction.first_message + direction.messages, slot_work::max_messages);
+        ASSERT_GT(direction.messages, 0U);
+        (is_send ? sends : receives) += direction.messages;
+        // A direction goes on in the next kernel where the last one has ended.
+        const unsigned number =
+            work.message[direction.first_message].head.bytes - (is_send ? 2000 : 1000);
+        EXPECT_EQ(direction.counts[0], number);
+        EXPECT_GE(number, last_number);
+        if (number != last_number) has_received = false;
+        EXPECT_FALSE(is_send && has_received);
+        has_received = has_received || !is_send;
+        last_number = number;
+      }
+    }
+    EXPECT_EQ(sends, ranks * each);
+    EXPECT_EQ(receives, ranks * each);
+    for (const detail::slot_end& with : ends) {
+      EXPECT_EQ(with.sent[0], each);
+      EXPECT_EQ(with.received[0], each);
     }
   }
-  EXPECT_EQ(sends, ranks * each);
-  EXPECT_EQ(receives, ranks * each);
-  for (const detail::slot_end& with : ends) {
-    EXPECT_EQ(with.sent[0], each);
-    EXPECT_EQ(with.received[0], each);
+}
+
+/// As the peer's kernels have them, too: none waits for a message behind those.
+TEST(SlotLaunch, KernelsOfTwoRanksHaveAsManySendsAsReceives) {
+  std::deque<detail::slot_end> ends;
+  for (const slot_work& work : plan_many(ends, 1, 100)) {
+    ASSERT_EQ(work.directions, 2U);
+    EXPECT_EQ(work.direction[0].messages, work.direction[1].messages);
   }
+}
+
+TEST(SlotLaunch, FewMessagesHaveAShortArgument) {
+  std::deque<detail::slot_end> ends;
+  const std::vector<slot_work> few = plan_many(ends, 1, 2);
+  ASSERT_EQ(few.size(), 1U);
+  const std::optional<detail::short_slot_work> made = detail::as_short(few.front());
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->blocks, few.front().blocks);
+  ASSERT_EQ(made->directions, 2U);
+  EXPECT_EQ(made->direction[1].first_message, 2U);
+  EXPECT_EQ(made->direction[1].messages, 2U);
+  EXPECT_EQ(made->message[3].head.bytes, 1001U);
+  EXPECT_FALSE(detail::as_short(plan_many(ends, 1, 3).front()));
+  EXPECT_FALSE(detail::as_short(plan_many(ends, 2, 1).front()));
 }
 
 TEST(SlotLaunch, AnExchangeGoesOnBehindMessages) {

@@ -75,8 +75,9 @@ const kernel_compiler functions{
       if (!now->fails_with.empty()) return 6;
       const auto& names = detail::stream_kernels::names;
       const bool is_of_streams = of(which).source.find(names[0]) != std::string::npos;
-      of(which).code = is_of_streams ? std::string(names[0]) + "\n" + names[1]
-                                     : names_of(type_in(of(which).source));
+      std::string all_names;
+      for (const char* const each : names) all_names += std::string(each) + "\n";
+      of(which).code = is_of_streams ? all_names : names_of(type_in(of(which).source));
       return 0;
     },
     .log_bytes = [](kernel_compiler::program which, std::size_t* into) -> int {

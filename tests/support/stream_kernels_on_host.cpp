@@ -109,7 +109,8 @@ void translate(cuda_double& gpus, detail::slot_direction& each) {
 }
 
 /// With addresses that the processor can access.
-void translate(cuda_double& gpus, slot_work& work) {
+template <unsigned Directions, unsigned Messages>
+void translate(cuda_double& gpus, detail::slot_work_of<Directions, Messages>& work) {
   for (unsigned i = 0; i < work.directions; ++i) {
     detail::slot_direction& each = work.direction[i];
     translate(gpus, each);
@@ -162,9 +163,10 @@ Work work_in(const std::vector<std::vector<std::byte>>& arguments) {
 
 stream_kernels_on_host::stream_kernels_on_host(cuda_double& gpus) {
   const auto& names = detail::stream_kernels::names;
-  add<slot_work>(gpus, names[0], tandem_carry_messages,
-                 [](const slot_work& work) { return work.blocks * work.directions; });
-  add<staged_copy>(gpus, names[1], tandem_copy_staged, [this](const staged_copy& what) {
+  const auto blocks_of = [](const auto& work) { return work.blocks * work.directions; };
+  add<slot_work>(gpus, names[0], tandem_carry_messages, blocks_of);
+  add<detail::short_slot_work>(gpus, names[1], tandem_carry_few, blocks_of);
+  add<staged_copy>(gpus, names[2], tandem_copy_staged, [this](const staged_copy& what) {
     ++staged_copies_;
     return std::max(detail::blocks_for(what.bytes), 1U);
   });

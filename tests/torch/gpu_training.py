@@ -2,7 +2,10 @@
 """Training of a GPT of about 1 B parameters on GPUs: the time of a step, memory, and how much a multiplication of matrices
 loses while a collective runs beside it. Prints one JSON line. Run by hand, where there are GPUs.
 
-usage: torchrun --nproc-per-node N gpu_training.py ddp|fsdp2|beside
+usage: torchrun --nproc-per-node N gpu_training.py ddp|fsdp2|beside|turns...
+
+turns: all of these with NCCL and with Tandem in turn, in the same processes, and the processor's time for a call. Where GPUs and
+processors vary by more than the difference that is looked for, this finds it; memory it does not.
 """
 
 import json
@@ -47,74 +50,143 @@ class Gpt(nn.Module):
         return self.head(self.norm(x))
 
 
-def train(kind, rank, gpu):
-    torch.manual_seed(7)
-    model = Gpt().to(gpu, torch.bfloat16)
-    parameters = sum(p.numel() for p in model.parameters())
-    if kind == "ddp":
-        model = nn.parallel.DistributedDataParallel(model, device_ids=[gpu.index], gradient_as_bucket_view=True)
-    else:
-        from torch.distributed.fsdp import fully_shard
-        for block in model.blocks:
-            fully_shard(block)
-        fully_shard(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    losses, times = [], []
-    for step in range(STEPS):
-        random = torch.Generator().manual_seed(1000 * step + rank)
-        tokens = torch.randint(WORDS, (BATCH, TOKENS + 1), generator=random).to(gpu)
+class Training:
+    """A model over one group, a step at a time."""
+
+    def __init__(self, kind, gpu, group=None):
+        torch.manual_seed(7)
+        model = Gpt().to(gpu, torch.bfloat16)
+        self.parameters = sum(p.numel() for p in model.parameters())
+        if kind == "ddp":
+            model = nn.parallel.DistributedDataParallel(model, device_ids=[gpu.index], gradient_as_bucket_view=True, process_group=group)
+        else:
+            from torch.distributed.fsdp import fully_shard
+            how = {} if group is None else {"mesh": dist.DeviceMesh.from_group(group, "cuda")}
+            for block in model.blocks:
+                fully_shard(block, **how)
+            fully_shard(model, **how)
+        self.model, self.gpu, self.group, self.steps = model, gpu, group, 0
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def step(self):
+        """Its time in milliseconds, and the loss."""
+        random = torch.Generator().manual_seed(1000 * self.steps + dist.get_rank())
+        tokens = torch.randint(WORDS, (BATCH, TOKENS + 1), generator=random).to(self.gpu)
+        self.steps += 1
         torch.cuda.synchronize()
         dist.barrier()
         begun = time.perf_counter()
-        loss = nn.functional.cross_entropy(model(tokens[:, :-1]).float().view(-1, WORDS), tokens[:, 1:].reshape(-1))
-        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(self.model(tokens[:, :-1]).float().view(-1, WORDS), tokens[:, 1:].reshape(-1))
+        self.optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
+        self.optimizer.step()
         torch.cuda.synchronize()
-        times.append((time.perf_counter() - begun) * 1e3)
+        took_ms = (time.perf_counter() - begun) * 1e3
         mean = loss.detach().clone()
-        dist.all_reduce(mean)
-        losses.append(round(mean.item() / dist.get_world_size(), 5))
+        dist.all_reduce(mean, group=self.group)
+        return took_ms, round(mean.item() / dist.get_world_size(), 5)
+
+
+def train(kind, gpu):
+    training = Training(kind, gpu)
+    steps = [training.step() for _ in range(STEPS)]
     free, total = torch.cuda.mem_get_info()
-    return {"parameters": parameters, "step_ms": round(statistics.median(times[3:]), 2), "losses": losses,
+    return {"parameters": training.parameters, "step_ms": round(statistics.median(took for took, _ in steps[3:]), 2),
+            "losses": [loss for _, loss in steps],
             "used_mib": (total - free) >> 20, "torch_peak_mib": torch.cuda.max_memory_reserved() >> 20}
 
 
-def beside(rank, gpu):
-    """The time of multiplications alone, and with all_reduce of 64 MiB running beside them on another stream."""
-    a = torch.randn(8192, 8192, device=gpu, dtype=torch.bfloat16)
-    data = torch.ones(16 << 20, device=gpu)
-    side = torch.cuda.Stream()
+class Beside:
+    """The time of multiplications, alone or with all_reduce of 64 MiB running beside them on another stream."""
 
-    def timed(with_calls):
+    def __init__(self, gpu):
+        self.factor = torch.randn(8192, 8192, device=gpu, dtype=torch.bfloat16)
+        self.data = torch.ones(16 << 20, device=gpu)
+        self.side = torch.cuda.Stream()
+
+    def timed(self, with_calls, group=None):
         torch.cuda.synchronize()
         dist.barrier()
         first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         first.record()
         for _ in range(20):
             if with_calls:
-                with torch.cuda.stream(side):
-                    dist.all_reduce(data, async_op=True).wait()
-            torch.mm(a, a)
+                with torch.cuda.stream(self.side):
+                    dist.all_reduce(self.data, group=group, async_op=True).wait()
+            torch.mm(self.factor, self.factor)
         last.record()
         torch.cuda.synchronize()
         return first.elapsed_time(last)
 
-    rounds = [(timed(False), timed(True)) for _ in range(8)][2:]
+
+def beside(gpu):
+    on = Beside(gpu)
+    rounds = [(on.timed(False), on.timed(True)) for _ in range(8)][2:]
     return {"alone_ms": round(statistics.median(r[0] for r in rounds), 3),
             "beside_ms": round(statistics.median(r[1] for r in rounds), 3)}
+
+
+def in_turn(names, use, rounds, unused):
+    """The median of use(name) in so many rounds, the first of which are left out, in one order and the other."""
+    found = {name: [] for name in names}
+    for number in range(rounds):
+        for name in names if number % 2 == 0 else reversed(names):
+            found[name].append(use(name))
+    return {name: round(statistics.median(of[unused:]), 3) for name, of in found.items()}
+
+
+def turns(gpu):
+    groups = {"nccl": dist.group.WORLD, "tandem": dist.new_group(backend="tandem")}
+    names = list(groups)
+    for kind in ("ddp", "fsdp2"):
+        both = {name: Training(kind, gpu, group) for name, group in groups.items()}
+        losses = {name: [] for name in groups}
+
+        def step(name):
+            took_ms, loss = both[name].step()
+            losses[name].append(loss)
+            return took_ms
+
+        took_ms = in_turn(names, step, 44, 4)
+        yield {"what": kind, "unit": "ms a step"} | took_ms | {
+            "losses_differ_by": max(abs(a - b) / a for a, b in zip(*losses.values()))}
+        del both
+        torch.cuda.empty_cache()
+
+    on = Beside(gpu)
+    yield {"what": "multiplications beside", "unit": "ms of 20"} | in_turn(
+        ["alone", *names], lambda name: on.timed(name != "alone", groups.get(name)), 42, 2)
+
+    mine, all_parts = torch.ones(1 << 18, device=gpu), torch.ones(dist.get_world_size() << 18, device=gpu)
+    calls = {"all_reduce": lambda group: dist.all_reduce(mine, group=group, async_op=True),
+             "all_gather": lambda group: dist.all_gather_into_tensor(all_parts, mine, group=group, async_op=True),
+             "reduce_scatter": lambda group: dist.reduce_scatter_tensor(mine, all_parts, group=group, async_op=True)}
+    for what, call in calls.items():
+        def issue(name, call=call):
+            torch.cuda.synchronize()
+            dist.barrier()
+            begun = time.perf_counter()
+            for _ in range(100):
+                call(groups[name]).wait()
+            took_us = (time.perf_counter() - begun) * 1e4
+            torch.cuda.synchronize()
+            return took_us
+
+        yield {"what": f"{what} of 1 MiB by this rank", "unit": "us of the processor a call"} | in_turn(names, issue, 12, 2)
 
 
 def main():
     rank = int(os.environ["RANK"])
     gpu = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(gpu)
-    dist.init_process_group(os.environ.get("TANDEM_TEST_BACKEND", "tandem"))
+    backend = os.environ.get("TANDEM_TEST_BACKEND", "nccl" if "turns" in sys.argv else "tandem")
+    dist.init_process_group(backend)
     for mode in sys.argv[1:]:
-        found = beside(rank, gpu) if mode == "beside" else train(mode, rank, gpu)
-        if rank == 0:
-            print(json.dumps({"backend": dist.get_backend(), "mode": mode, "ranks": dist.get_world_size(),
-                              "gpu": torch.cuda.get_device_name(), "torch": torch.__version__} | found), flush=True)
+        all_found = turns(gpu) if mode == "turns" else [beside(gpu) if mode == "beside" else train(mode, gpu)]
+        for found in all_found:
+            if rank == 0:
+                print(json.dumps({"backend": dist.get_backend(), "mode": mode, "ranks": dist.get_world_size(),
+                                  "gpu": torch.cuda.get_device_name(), "torch": torch.__version__} | found), flush=True)
         torch.cuda.empty_cache()
     dist.destroy_process_group()
 

@@ -246,7 +246,8 @@ typedef struct tandem_call {
      With the setting stream-kernel-bytes a message and its receive are both such calls, or neither is,
      and have the same length. 2: another one, for a collective; with the setting stream-relay-bytes
      also for a message between GPUs that do not reach each other, of the same length as its receive.
-     A collective is such a call on all ranks, all with memory of their devices, or on none. */
+     A collective is such a call on all ranks, all with memory of their devices, or on none. 3: as 2,
+     and a vendor's library may use the one above, as with 1; other ranks may say 2. */
   int32_t in_stream;
 } tandem_call;
 #define TANDEM_CALL_INIT \

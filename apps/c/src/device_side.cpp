@@ -14,6 +14,12 @@ namespace {
 /// Whether a kernel has carried out a message.
 constexpr std::chrono::microseconds kernel_interval{50};
 
+/// Whether that is one of several streams, each of a thread (CU_STREAM_PER_THREAD,
+/// hipStreamPerThread).
+bool is_of_thread(accelerator::stream which) {
+  return reinterpret_cast<std::uintptr_t>(which) == 2;
+}
+
 }  // namespace
 
 /// Events that are not in use.
@@ -75,7 +81,7 @@ struct device_side::stream_point {
   bool is_filled = false;
   std::vector<kernel_messages::end> carried;  ///< by kernels
   bool is_known_by_kernels = false;           ///< they tell it, else the event does behind them
-  accelerator::stream on = nullptr;           ///< of a block, or of those kernels
+  accelerator::stream on = nullptr;           ///< where it is
 };
 
 device_side::device_side(progress& loop, accelerator& on, bool streams_wait)
@@ -102,6 +108,7 @@ device_side::point device_side::mark(accelerator::stream of) {
   require_no_capture(of);
   const auto made = std::make_shared<stream_point>();
   made->record(events_, on_, of);
+  made->on = of;
   return made;
 }
 
@@ -136,6 +143,7 @@ device_side::point device_side::behind(std::vector<kernel_messages::end> which,
   const auto made = std::make_shared<stream_point>();
   made->carried = std::move(which);
   made->record(events_, on_, on);
+  made->on = on;
   return made;
 }
 
@@ -154,7 +162,7 @@ bool device_side::has_passed(const point& what) const {
 
 void device_side::await(accelerator::stream which, const point& what) {
   if (what->events) {
-    on_.await(which, what->event);
+    if (which != what->on || is_of_thread(which)) on_.await(which, what->event);
   } else if (which != what->on) {
     // Not through the block's word, whose memory may go before this stream comes to it.
     on_.await(which, mark(what->on)->event);

@@ -45,6 +45,7 @@ struct library_call {
   bool may_be_by_kernels = false;
   /// The caller's own stream, if that may carry it out.
   bool may_be_in_stream = false;
+  bool may_be_by_library_in_stream = false;  ///< only the vendor's library
   accelerator::stream stream = nullptr;
   /// That will carry it out: the operation has no beginning.
   bool is_in_stream = false;

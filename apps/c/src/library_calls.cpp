@@ -82,9 +82,14 @@ bool library_calls::is_staged(const lane& on, const library_call& what) const {
 }
 
 bool library_calls::is_in_stream(const library_call& what) const {
-  if (!what.may_be_in_stream) return false;
+  if (!what.may_be_in_stream && !what.may_be_by_library_in_stream) return false;
   const std::lock_guard lock(mutex_);
   const auto found = lanes_.find({what.peer, what.is_send});
+  if (what.may_be_by_library_in_stream && found != lanes_.end() &&
+      found->second.at == lane::phase::ready && is_by_library(found->second, what)) {
+    return true;
+  }
+  if (!what.may_be_in_stream) return false;
   if (found == lanes_.end())
     return !has_lane(what) && !kernels_.take_turns() && staged_.takes(what);
   return is_staged(found->second, what) || kernels_.takes(found->second.kernels, what);
@@ -170,6 +175,20 @@ void library_calls::note_by_channels(lane& on, const library_call& what, call_ba
   together->ready_.push_back({shared_from_this(), &on, nullptr, std::move(note)});
 }
 
+/// Where a call is made: on the queue's stream, or on the caller's.
+class library_calls::queue_use {
+ public:
+  explicit queue_use(const call_on_lane& of) : by_(*of.on->queue) {
+    if (of.call.is_in_stream) by_.use(of.call.stream);
+  }
+  ~queue_use() { by_.use(std::nullopt); }
+  queue_use(const queue_use&) = delete;
+  queue_use& operator=(const queue_use&) = delete;
+
+ private:
+  library_queue& by_;
+};
+
 /// The caller's streams first: those of the queues wait for them.
 void library_calls::queue_all(std::span<const call_on_lane> calls) {
   try {
@@ -179,13 +198,16 @@ void library_calls::queue_all(std::span<const call_on_lane> calls) {
     }
     std::optional<library_queue::batch> together;
     if (calls.size() > 1) together.emplace(*calls.front().on->queue);
-    for (const call_on_lane& each : calls) each.call.make(*each.on->queue);
+    for (const call_on_lane& each : calls) {
+      const queue_use used(each);
+      each.call.make(*each.on->queue);
+    }
     if (together) together->end();
     for (const call_on_lane& each : calls) {
+      if (!each.op) continue;
+      const queue_use used(each);
       const library_queue& by = *each.on->queue;
-      if (each.op) {
-        each.by->note_queued(each.op, each.call, each.call.side->mark(by.stream()), &by);
-      }
+      each.by->note_queued(each.op, each.call, each.call.side->mark(by.stream()), &by);
     }
   } catch (...) {
     for (const call_on_lane& each : calls) {

@@ -97,6 +97,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
     std::shared_ptr<operation_state> op;
     library_call call;
   };
+  class queue_use;
   struct staged_on_group {
     std::shared_ptr<library_calls> by;
     staged_call what;

@@ -93,7 +93,8 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       what.by_library.side = side;
       if (call != nullptr && call->has_stream != 0) {
         const int in_stream = in_stream_of(call);
-        what.by_library.may_be_in_stream = in_stream != 0 && in_stream != 2;
+        what.by_library.may_be_in_stream = in_stream != 0 && in_stream != 2 && in_stream != 3;
+        what.by_library.may_be_by_library_in_stream = in_stream == 1 || in_stream == 3;
         what.by_library.may_be_by_kernels = in_stream != 0;
         what.by_library.stream = call->stream;
         what.by_library.is_in_stream =

@@ -32,12 +32,12 @@ enum class kernel_path : std::uint8_t { direct, relayed, either };
 /// @par Cost  A launch for the messages, and one for each other rank to combine their data; of two
 ///   ranks one launch for both, in short calls. In bytes as `queue_steps`
 ///   (src/streams/kernel_steps.hpp) says.
-/// @par Memory  5 MiB of the device for each other rank, and scratch memory of a multiple of
+/// @par Memory  8 MiB of the device for each other rank, and scratch memory of a multiple of
 ///   `scratch_bytes`.
 /// @par Failure, Threads  As of `kernel_messages`.
 class kernel_collectives {
  public:
-  static constexpr int max_ranks = 12;  ///< a kernel carries that many messages at once
+  static constexpr int max_ranks = 12;  ///< a kernel has two directions for each other rank
 
   /// What `make` has made.
   struct made {

@@ -24,15 +24,15 @@ namespace tandem {
 /// whose kernel copies it out (the way of NCCL's kernels), and no processor takes part. Elsewhere
 /// they are relayed: the slots are in pinned memory, and the loops of both ranks pass pieces of
 /// 32 KiB on through the channel between them, without a call of the driver. A message longer than
-/// the slots takes both kernels at a time: a send of more than 4 MiB completes when the peer has
-/// launched its receive.
+/// the slots takes both kernels at a time: a send of more than 8 MiB completes when the peer has
+/// launched its receive. All thread blocks of such messages have to fit on the GPU at a time.
 ///
 /// The k-th send of a rank matches the k-th receive of the other; both have the same length, of
 /// less than 4 GiB.
 ///
-/// @par Cost  Some 5 MiB of device memory on both, 9 MiB of pinned memory if they are relayed; as
-/// many thread blocks of 512 threads as a message
-///   has 8 KiB, at most 16 in each direction, which stay on the GPU until the peer's have come.
+/// @par Cost  Some 8 MiB of device memory on both, 17 MiB of pinned memory if they are relayed; as
+///   many thread blocks of 512 threads as a message has 8 KiB, at most 32 in each direction, which
+///   stay on the GPU until the peer's have come.
 /// @par Failure  A loss of the peer has to be noticed elsewhere (`stream_messages`) unless they are
 ///   relayed, and `abort` to be called then.
 /// @par Threads  `launch` any, one at a time for the same ranks; the rest on the communicator's

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <tandem/accelerator.hpp>
@@ -79,6 +80,9 @@ class library_queue {
   library_queue& operator=(const library_queue&) = delete;
 
   accelerator::stream stream() const noexcept;
+  /// For the calls that follow: that stream is `stream()`; empty: the queue's own. The library
+  /// orders its calls itself where their streams differ.
+  void use(std::optional<accelerator::stream> other) noexcept;
   /// Whether the library has such a reduction as Tandem defines it. The same on all ranks.
   bool has(data_type type, reduce_op op) const noexcept;
 

@@ -212,4 +212,8 @@ accelerator::stream library_queue::stream() const noexcept {
   return by_->stream();
 }
 
+void library_queue::use(std::optional<accelerator::stream> other) noexcept {
+  by_->use(other);
+}
+
 }  // namespace tandem

@@ -58,7 +58,9 @@ class vendor_group {
   /// For `start`: one byte from rank 0 to rank 1 of two, or the other way round.
   std::function<nc::result(nc::comm)> first_message(void* byte, bool is_sender) const;
 
-  accelerator::stream stream() const noexcept { return stream_.get(); }
+  accelerator::stream stream() const noexcept { return other_ ? *other_ : stream_.get(); }
+  /// For the calls that follow: another stream; empty: its own.
+  void use(std::optional<accelerator::stream> other) noexcept { other_ = other; }
   nc::comm native() const noexcept { return comm_; }
   nc::comm release() noexcept { return std::exchange(comm_, nullptr); }
 
@@ -104,6 +106,7 @@ class vendor_group {
   const nccl& lib_;
   const int rank_, size_;
   device_stream stream_;
+  std::optional<accelerator::stream> other_;
   nc::comm comm_ = nullptr;
   std::optional<error> lost_;
   async_condition* start_changed_ = nullptr;  // notified to end the wait for the initialisation

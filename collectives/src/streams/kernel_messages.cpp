@@ -127,11 +127,18 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
                         {static_cast<std::uint32_t>(each.data.bytes), each.call}});
   }
   const memory& first = *what.front().between->memory_;
-  const accelerator::kernel kernel = first.kernels->carry_messages();
   detail::launch_messages(requests, [&](detail::slot_work& work) {
     for (const message& each : what) each.between->memory_->note_launch(each.is_send);
-    void* arguments[] = {&work};
-    first.of.launch(kernel, work.blocks * work.directions, detail::slot_threads, 0, on, arguments);
+    const unsigned blocks = work.blocks * work.directions;
+    const auto launch_by = [&](accelerator::kernel by, void* argument) {
+      void* arguments[] = {argument};
+      first.of.launch(by, blocks, detail::slot_threads, 0, on, arguments);
+    };
+    if (auto few = detail::as_short(work)) {
+      launch_by(first.kernels->carry_few(), &*few);
+    } else {
+      launch_by(first.kernels->carry_messages(), &work);
+    }
   });
   for (const message& each : what) ends.push_back(each.between->end_of(each.is_send));
   return ends;

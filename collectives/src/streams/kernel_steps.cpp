@@ -11,7 +11,7 @@ constexpr std::size_t alignment = 128;
 /// Up to which one step costs less than twice the latency. Not measured yet.
 constexpr std::size_t max_one_step_bytes = 128 * 1024;
 /// Up to which one kernel both exchanges and combines: it has few thread blocks. Not measured yet.
-constexpr std::size_t max_combined_bytes = std::size_t{1} << 20;
+constexpr std::size_t max_combined_bytes = std::size_t{32} << 20;
 /// A message counts its bytes in 32 bits.
 constexpr std::size_t max_message_bytes = std::size_t{1} << 30;
 

@@ -15,13 +15,17 @@ inline void copy_units(char* to, const char* from, std::uint64_t bytes) {
   auto* const into = reinterpret_cast<Unit*>(to);
   const auto* const units = reinterpret_cast<const Unit*>(from);
   const auto count = static_cast<unsigned>(bytes / sizeof(Unit));
-  unsigned i = threadIdx.x;
-  for (; i + (at_once - 1) * blockDim.x < count; i += at_once * blockDim.x) {
+  for (unsigned i = threadIdx.x; i < count; i += at_once * blockDim.x) {
     Unit each[at_once];
-    for (unsigned k = 0; k < at_once; ++k) each[k] = load_unit(units + i + k * blockDim.x);
-    for (unsigned k = 0; k < at_once; ++k) into[i + k * blockDim.x] = each[k];
+    for (unsigned k = 0; k < at_once; ++k) {
+      const unsigned unit = i + k * blockDim.x;
+      if (unit < count) each[k] = load_unit(units + unit);
+    }
+    for (unsigned k = 0; k < at_once; ++k) {
+      const unsigned unit = i + k * blockDim.x;
+      if (unit < count) into[unit] = each[k];
+    }
   }
-  for (; i < count; i += blockDim.x) into[i] = load_unit(units + i);
 }
 
 /// By all threads of the block.

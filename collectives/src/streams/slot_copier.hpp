@@ -18,10 +18,21 @@ inline bool await_count(const std::uint32_t* counter, std::uint32_t value,
   }
 }
 
-/// Of the piece of a block's part that begins there.
-inline std::uint64_t bytes_of_piece(const block_part& part, std::uint64_t at) {
+/// What a block sends before it tells so, which takes as long as to copy several pieces: half of
+/// its slots, so that it fills the others meanwhile.
+constexpr std::uint64_t step_bytes = std::uint64_t{slots_per_block} / 2 * slot_bytes;
+
+/// Of the step of a block's part that begins there.
+inline std::uint64_t bytes_of_step(const block_part& part, std::uint64_t at) {
   const std::uint64_t left = part.bytes - at;
-  return left < slot_bytes ? left : slot_bytes;
+  return left < step_bytes ? left : step_bytes;
+}
+/// Calls `use(offset, bytes)` for each piece of so many bytes.
+template <class Use>
+inline void in_pieces(std::uint64_t bytes, Use use) {
+  for (std::uint64_t at = 0; at < bytes; at += slot_bytes) {
+    use(at, bytes - at < slot_bytes ? bytes - at : slot_bytes);
+  }
 }
 
 /// One direction. All calls by all threads of the block, which share `is_over`: once it is set,
@@ -40,10 +51,12 @@ class slot_copier {
     if (is_send()) known_emptied_ = own.known_emptied[block_].value;
   }
 
+  /// A step.
   void send(const char* data, std::uint64_t bytes, const slot_head& of, bool& is_over) {
     slot_memory& there = *direction_.other;
+    const std::uint32_t behind = count_ + pieces_of(bytes);
     if (threadIdx.x == 0 && !is_over) {
-      const std::uint32_t needed = count_ + 1 - slots_per_block;
+      const std::uint32_t needed = behind - slots_per_block;
       if (!is_reached(known_emptied_, needed)) {
         const std::uint32_t* const emptied = &there.emptied[block_].value;
         is_over = !await_count(emptied, needed, direction_.report, known_emptied_);
@@ -51,29 +64,40 @@ class slot_copier {
     }
     meet();
     const bool moves = !is_over;
-    message_slot& into = there.slots[block_][slot()];
-    if (moves) copy_piece(into.data, data, bytes);
-    if (moves && threadIdx.x == 0) into.head = of;
+    if (moves) {
+      in_pieces(bytes, [&](std::uint64_t at, std::uint64_t length) {
+        message_slot& into = there.slots[block_][slot()];
+        copy_piece(into.data, data + at, length);
+        if (threadIdx.x == 0) into.head = of;
+        ++count_;
+      });
+    }
     meet();
-    if (moves && threadIdx.x == 0) store_word(&there.filled[block_].value, count_ + 1);
-    ++count_;
+    if (moves && threadIdx.x == 0) store_word(&there.filled[block_].value, behind);
+    count_ = behind;
   }
 
-  /// @param use  is called with what has arrived
+  /// A step. @param use  is called with each piece that has arrived, its offset and its length
   template <class Use>
-  void receive(const slot_head& of, bool& is_over, Use use) {
+  void receive(std::uint64_t bytes, const slot_head& of, bool& is_over, Use use) {
     slot_memory& here = *direction_.own;
+    const std::uint32_t behind = count_ + pieces_of(bytes);
     if (threadIdx.x == 0 && !is_over) {
       std::uint32_t found = 0;
-      is_over = !await_count(&here.filled[block_].value, count_ + 1, direction_.report, found);
+      is_over = !await_count(&here.filled[block_].value, behind, direction_.report, found);
       if (!is_over) is_over = !is_expected(of);
     }
     meet();
     const bool moves = !is_over;
-    if (moves) use(static_cast<const char*>(here.slots[block_][slot()].data));
+    if (moves) {
+      in_pieces(bytes, [&](std::uint64_t at, std::uint64_t length) {
+        use(static_cast<const char*>(here.slots[block_][slot()].data), at, length);
+        ++count_;
+      });
+    }
     meet();
-    if (moves && threadIdx.x == 0) store_word(&here.emptied[block_].value, count_ + 1);
-    ++count_;
+    if (moves && threadIdx.x == 0) store_word(&here.emptied[block_].value, behind);
+    count_ = behind;
   }
 
   /// Behind all pieces.
@@ -105,6 +129,9 @@ class slot_copier {
   bool is_send() const { return direction_.is_send != 0; }
   slot_counter* done() const {
     return is_send() ? direction_.progress->sent : direction_.progress->received;
+  }
+  static std::uint32_t pieces_of(std::uint64_t bytes) {
+    return static_cast<std::uint32_t>((bytes + slot_bytes - 1) / slot_bytes);
   }
   unsigned slot() const { return count_ % slots_per_block; }
 

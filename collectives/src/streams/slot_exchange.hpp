@@ -29,16 +29,18 @@ inline void combine_piece(char* into, const char* own, const char* arrived, std:
     Loops::template combine<Op>(&result, &x, &other, in_unit);
     return result;
   };
-  unsigned i = threadIdx.x;
-  for (; i + (at_once - 1) * blockDim.x < units; i += at_once * blockDim.x) {
+  for (unsigned i = threadIdx.x; i < units; i += at_once * blockDim.x) {
     exchanged_unit x[at_once];
     copy_unit y[at_once];
-    for (unsigned k = 0; k < at_once; ++k) x[k] = own_units[i + k * blockDim.x];
-    for (unsigned k = 0; k < at_once; ++k) y[k] = load_unit(arrived_units + i + k * blockDim.x);
-    for (unsigned k = 0; k < at_once; ++k) into_units[i + k * blockDim.x] = combine(x[k], y[k]);
-  }
-  for (; i < units; i += blockDim.x) {
-    into_units[i] = combine(own_units[i], load_unit(arrived_units + i));
+    const auto each = [=](auto use) {
+      for (unsigned k = 0; k < at_once; ++k) {
+        const unsigned unit = i + k * blockDim.x;
+        if (unit < units) use(k, unit);
+      }
+    };
+    each([&](unsigned k, unsigned unit) { x[k] = own_units[unit]; });
+    each([&](unsigned k, unsigned unit) { y[k] = load_unit(arrived_units + unit); });
+    each([&](unsigned k, unsigned unit) { into_units[unit] = combine(x[k], y[k]); });
   }
   const auto count = static_cast<unsigned>(bytes / ElementBytes);
   for (unsigned k = units * in_unit + threadIdx.x; k < count; k += blockDim.x) {
@@ -61,16 +63,17 @@ inline void exchange_and_combine(const slot_exchange& what, unsigned block, bool
   out.begin(is_over);
   in.begin(is_over);
   std::uint64_t sent = 0;
-  for (std::uint64_t at = 0; at < part.bytes; at += slot_bytes) {
-    constexpr std::uint64_t ahead = std::uint64_t{slot_exchange::pieces_ahead} * slot_bytes;
-    for (; sent < part.bytes && sent < at + ahead; sent += slot_bytes) {
-      out.send(what.sent + part.first + sent, bytes_of_piece(part, sent), what.head, is_over);
+  for (std::uint64_t at = 0; at < part.bytes; at += step_bytes) {
+    // One step ahead.
+    for (; sent < part.bytes && sent <= at + step_bytes; sent += step_bytes) {
+      out.send(what.sent + part.first + sent, bytes_of_step(part, sent), what.head, is_over);
     }
-    const std::uint64_t first = part.first + at, bytes = bytes_of_piece(part, at);
-    in.receive(what.head, is_over, [&what, first, bytes](const char* arrived) {
-      combine_piece<Loops, Op, ElementBytes>(what.into + first, what.combined + first, arrived,
-                                             bytes);
-    });
+    const std::uint64_t first = part.first + at;
+    in.receive(bytes_of_step(part, at), what.head, is_over,
+               [&what, first](const char* arrived, std::uint64_t offset, std::uint64_t length) {
+                 combine_piece<Loops, Op, ElementBytes>(
+                     what.into + first + offset, what.combined + first + offset, arrived, length);
+               });
   }
   slot_copier::end(out, in);
 }

@@ -1,4 +1,4 @@
-// The kernel that carries messages between GPUs through slots: a part of the kernel source that is
+// The kernels that carry messages between GPUs through slots: a part of the kernel source that is
 // compiled at run time, behind slot_copier.hpp.
 #pragma once
 
@@ -6,8 +6,9 @@ namespace tandem::detail {
 namespace {
 
 /// The part of one thread block in one direction. @param is_over  shared by its threads
-inline void carry_messages(const slot_work& work, const slot_direction& direction, unsigned block,
-                           bool& is_over) {
+template <class Work>
+inline void carry_direction(const Work& work, const slot_direction& direction, unsigned block,
+                            bool& is_over) {
   const auto message = [&](unsigned i) -> const slot_message& {
     return work.message[direction.first_message + i];
   };
@@ -22,25 +23,37 @@ inline void carry_messages(const slot_work& work, const slot_direction& directio
   for (unsigned i = 0; i < direction.messages; ++i) {
     const slot_message& each = message(i);
     const block_part part = part_of(each.head.bytes, block);
-    for (std::uint64_t at = 0; at < part.bytes; at += slot_bytes) {
-      const std::uint64_t bytes = bytes_of_piece(part, at);
+    for (std::uint64_t at = 0; at < part.bytes; at += step_bytes) {
+      const std::uint64_t bytes = bytes_of_step(part, at);
       char* const data = each.data + part.first + at;
       if (direction.is_send != 0) {
         by.send(data, bytes, each.head, is_over);
       } else {
-        by.receive(each.head, is_over, [=](const char* from) { copy_piece(data, from, bytes); });
+        by.receive(bytes, each.head, is_over,
+                   [=](const char* from, std::uint64_t offset, std::uint64_t length) {
+                     copy_piece(data + offset, from, length);
+                   });
       }
     }
   }
   by.end();
 }
 
+/// Of several directions at a time: all wait for one another without a deadlock.
+template <class Work>
+inline void carry_messages(const Work& work, bool& is_over) {
+  carry_direction(work, work.direction[blockIdx.x / work.blocks], blockIdx.x % work.blocks,
+                  is_over);
+}
+
 }  // namespace
 }  // namespace tandem::detail
 
-/// Messages of several directions at a time: all wait for one another without a deadlock.
 TANDEM_SLOT_ENTRY void tandem_carry_messages(TANDEM_SLOT_ARGUMENT tandem::detail::slot_work work) {
   TANDEM_SLOT_SHARED bool is_over;
-  tandem::detail::carry_messages(work, work.direction[blockIdx.x / work.blocks],
-                                 blockIdx.x % work.blocks, is_over);
+  tandem::detail::carry_messages(work, is_over);
+}
+TANDEM_SLOT_ENTRY void tandem_carry_few(TANDEM_SLOT_ARGUMENT tandem::detail::short_slot_work work) {
+  TANDEM_SLOT_SHARED bool is_over;
+  tandem::detail::carry_messages(work, is_over);
 }

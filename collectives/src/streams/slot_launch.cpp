@@ -1,6 +1,8 @@
 #include "streams/slot_launch.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace tandem::detail {
@@ -70,16 +72,55 @@ class next_launch {
 
 void launch_messages(std::span<const slot_request> messages,
                      const std::function<void(slot_work& work)>& launch) {
-  std::vector<const slot_request*> sorted;
+  struct direction {
+    slot_end* between;
+    bool is_send;
+    unsigned messages = 0;
+  };
+  struct numbered {
+    const slot_request* what;
+    unsigned number;  ///< in its direction, then of its launch
+  };
+  std::vector<direction> directions;
+  std::vector<numbered> sorted;
   sorted.reserve(messages.size());
   for (const slot_request& each : messages) {
-    if (each.head.bytes > 0) sorted.push_back(&each);
+    if (each.head.bytes == 0) continue;
+    const auto found = std::ranges::find_if(directions, [&each](const direction& of) {
+      return of.between == each.between && of.is_send == each.is_send;
+    });
+    direction& in = found != directions.end()
+                        ? *found
+                        : directions.emplace_back(direction{each.between, each.is_send});
+    sorted.push_back({&each, in.messages++});
   }
-  std::ranges::stable_sort(
-      sorted, {}, [](const slot_request* of) { return std::pair(!of->is_send, of->between->own); });
+  const auto of_each = static_cast<unsigned>(
+      sorted.size() <= slot_work::max_messages
+          ? sorted.size()
+          : std::max(slot_work::max_messages / directions.size(), std::size_t{1}));
+  for (numbered& each : sorted) each.number /= of_each;
+  std::ranges::stable_sort(sorted, {}, [](const numbered& of) {
+    return std::tuple(of.number, !of.what->is_send, of.what->between->own);
+  });
   next_launch next(launch);
-  for (const slot_request* const each : sorted) next.add(*each);
+  for (unsigned number = 0; const numbered& each : sorted) {
+    if (std::exchange(number, each.number) != each.number) next.flush();
+    next.add(*each.what);
+  }
   next.flush();
+}
+
+std::optional<short_slot_work> as_short(const slot_work& work) {
+  const slot_direction& last = work.direction[work.directions - 1];
+  const unsigned messages = last.first_message + last.messages;
+  if (work.directions > short_slot_work::max_directions) return std::nullopt;
+  if (messages > short_slot_work::max_messages) return std::nullopt;
+  short_slot_work made;
+  made.blocks = work.blocks;
+  made.directions = work.directions;
+  std::copy_n(work.direction, work.directions, made.direction);
+  std::copy_n(work.message, messages, made.message);
+  return made;
 }
 
 slot_exchange plan_exchange(slot_end& between, const slot_head& head) {

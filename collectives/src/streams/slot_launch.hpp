@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "streams/slot_words.hpp"
@@ -33,11 +34,16 @@ struct slot_request {
 };
 
 /// Launches the kernels that carry these messages, one after the other: all messages as one if they
-/// fit, so that none waits for another; else the sends first. Counts them. Empty ones need no
+/// fit, so that none waits for another; else as many of each direction at a time, the sends first
+/// where one kernel cannot have all directions. Then the first messages that are not complete are
+/// under way on both ranks, however many the other's kernels have. Counts them. Empty ones need no
 /// kernel.
 /// @param launch  called for each
 void launch_messages(std::span<const slot_request> messages,
                      const std::function<void(slot_work& work)>& launch);
+
+/// The same, if it is of few messages. @pre work.directions > 0
+std::optional<short_slot_work> as_short(const slot_work& work);
 
 /// The directions of a kernel that sends a message and receives another of the same length, by
 /// `blocks_for` its bytes. Counts both; the memory is the caller's to add. @pre head.bytes > 0

@@ -8,7 +8,7 @@
 namespace tandem::detail {
 
 /// Thread blocks that carry one message, at most; each has slots and counters of its own.
-constexpr unsigned slot_blocks = 16;
+constexpr unsigned slot_blocks = 32;
 /// Slots of a block, which it fills in turn: what may be on its way, so that a block fills one
 /// while the receiver's empties another.
 constexpr unsigned slots_per_block = 8;
@@ -99,9 +99,9 @@ struct slot_direction {
   slot_memory* other;
   slot_progress* progress;
   slot_report* report;
-  std::uint32_t is_send;
-  std::uint32_t first_message, messages;  ///< in `slot_work::message`
-  std::uint32_t counts[slot_blocks];      ///< pieces of each block before these
+  std::uint8_t is_send;
+  std::uint8_t first_message, messages;  ///< in `slot_work::message`
+  std::uint32_t counts[slot_blocks];     ///< pieces of each block before these
 };
 
 struct slot_message {
@@ -112,9 +112,6 @@ struct slot_message {
 /// Of two ranks: a block sends its part of a message, and combines what arrives, which is as long,
 /// with data of this rank. Both directions are of no messages.
 struct slot_exchange {
-  /// Pieces on their way before the first is received.
-  static constexpr unsigned pieces_ahead = slots_per_block / 2;
-
   slot_direction send, receive;
   const char* sent;
   const char* combined;
@@ -122,16 +119,20 @@ struct slot_exchange {
   slot_head head;
 };
 
-/// The argument of a kernel: `blocks` thread blocks carry each direction. At most 4 KiB, of which
-/// only what is used has contents.
-struct slot_work {
-  static constexpr unsigned max_directions = 24, max_messages = 64;
+/// The argument of a kernel: `blocks` thread blocks carry each direction. Only what is used has
+/// contents.
+template <unsigned Directions, unsigned Messages>
+struct slot_work_of {
+  static constexpr unsigned max_directions = Directions, max_messages = Messages;
 
   std::uint32_t blocks, directions;
   slot_direction direction[max_directions];
   slot_message message[max_messages];
 };
+using slot_work = slot_work_of<22, 24>;
 static_assert(sizeof(slot_work) <= 4096);
+/// Of messages between two ranks: a launch costs less if its argument is short.
+using short_slot_work = slot_work_of<2, 4>;
 
 /// A copy between memory of a device and pinned memory, by `blocks_for` its bytes or one block.
 struct staged_copy {

@@ -25,7 +25,8 @@ stream_kernels::stream_kernels(accelerator& on) : on_(on) {
   module_ = on.load(code.data());
   try {
     carry_messages_ = on.find(module_, names[0]);
-    copy_staged_ = on.find(module_, names[1]);
+    carry_few_ = on.find(module_, names[1]);
+    copy_staged_ = on.find(module_, names[2]);
   } catch (...) {
     on.unload(module_);
     throw;

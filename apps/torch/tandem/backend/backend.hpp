@@ -34,6 +34,19 @@ std::optional<c10::Device> first_gpu(const First& first, const Others&... others
   return first_gpu(others...);
 }
 
+/// How a call is made.
+struct call_options {
+  call_options(milliseconds limit, bool waits = false)
+      : timeout(limit), waits_at_once(waits) {}  // NOLINT: not explicit
+
+  milliseconds timeout;
+  bool waits_at_once;  ///< the caller's stream may carry it out
+};
+template <class Options>
+call_options options_of(const Options& of) {
+  return {of.timeout, waits_at_once(of)};
+}
+
 using work_ptr = c10::intrusive_ptr<c10d::Work>;
 
 class backend final : public c10d::Backend {
@@ -178,15 +191,15 @@ class backend final : public c10d::Backend {
   }
   /// Starts an operation for `into`: `function` of tandem.h with these arguments, and the call's.
   template <class Function, class... Arguments>
-  void start(work& into, milliseconds timeout, Function function, Arguments... arguments) {
-    tandem_call call = call_for(timeout);
+  void start(work& into, const call_options& how, Function function, Arguments... arguments) {
+    tandem_call call = call_for(how.timeout);
     if (const std::optional<c10::Device> gpu = first_gpu(arguments...)) {
       into.is_on(*gpu);
       gpu_ = gpu;
       if (coalesced_) coalesced_->defer(into, call);
       call.stream = native_handle_of(current_stream(*gpu));
       call.has_stream = 1;
-      call.in_stream = 2;
+      call.in_stream = how.waits_at_once && !coalesced_ ? 3 : 2;
     }
     const observed_scope scope = into.observed().begin(call.timeout_ms);
     tandem_op* op = nullptr;
@@ -205,13 +218,13 @@ class backend final : public c10d::Backend {
   work_ptr receive(OpType what, const char* title, tensors& data, int from, int tag);
 
   void start_all_reduce(work& into, const Tensor& data, const c10d::ReduceOp& op,
-                        milliseconds timeout);
+                        const call_options& options);
   void start_all_gather(work& into, const tensors& outputs, const Tensor& input,
-                        milliseconds timeout);
+                        const call_options& options);
   void start_all_gather_base(work& into, const Tensor& output, const Tensor& input,
-                             milliseconds timeout);
+                             const call_options& options);
   void start_reduce_scatter_base(work& into, const Tensor& output, const Tensor& input,
-                                 const c10d::ReduceOp& op, milliseconds timeout);
+                                 const c10d::ReduceOp& op, const call_options& options);
 
   std::shared_ptr<job> job_;
   tandem_comm* comm_;

@@ -28,7 +28,7 @@ inline work_ptr backend::gather(std::vector<tensors>& outputs, tensors& inputs,
     made->after([into, list] { distribute(into, list); });
     all = buffer_of(into);
   }
-  start(*made, opts.timeout, tandem_gather, buffer_of(from), all, nullptr,
+  start(*made, options_of(opts), tandem_gather, buffer_of(from), all, nullptr,
         static_cast<std::int32_t>(opts.rootRank));
   return give(made);
 }
@@ -54,7 +54,7 @@ inline work_ptr backend::scatter(tensors& outputs, std::vector<tensors>& inputs,
     made->keep(from);
     all = buffer_of(from);
   }
-  start(*made, opts.timeout, tandem_scatter, all, buffer_of(into), nullptr,
+  start(*made, options_of(opts), tandem_scatter, all, buffer_of(into), nullptr,
         static_cast<std::int32_t>(opts.rootRank));
   return give(made);
 }
@@ -77,14 +77,14 @@ inline work_ptr backend::reduce_scatter(tensors& outputs, std::vector<tensors>& 
   made->keep(from);
   made->keep(list);
   const std::vector<std::size_t> lengths = lengths_of(list);
-  start(*made, opts.timeout, tandem_reduce_scatter, buffer_of(from), buffer_of(into),
+  start(*made, options_of(opts), tandem_reduce_scatter, buffer_of(from), buffer_of(into),
         are_equally_long(list) ? nullptr : lengths.data(), how);
   return give(made);
 }
 
 inline void backend::start_reduce_scatter_base(work& into, const Tensor& output,
                                                const Tensor& input, const c10d::ReduceOp& op,
-                                               milliseconds timeout) {
+                                               const call_options& options) {
   check_tensor("reduce_scatter_tensor", output);
   check_tensor("reduce_scatter_tensor", input);
   check_same_type("reduce_scatter_tensor", output, input);
@@ -94,13 +94,13 @@ inline void backend::start_reduce_scatter_base(work& into, const Tensor& output,
   const tandem_reduction how = reduction_of(op, output);
   const Tensor from = input_of(into, input);
   const Tensor result = output_of(into, output);
-  start(into, timeout, tandem_reduce_scatter, buffer_of(from), buffer_of(result), nullptr, how);
+  start(into, options, tandem_reduce_scatter, buffer_of(from), buffer_of(result), nullptr, how);
 }
 
 inline work_ptr backend::_reduce_scatter_base(Tensor& output, Tensor& input,
                                               const c10d::ReduceScatterOptions& opts) {
   auto made = make(OpType::_REDUCE_SCATTER_BASE, "reduce_scatter", {input}, {output});
-  start_reduce_scatter_base(*made, output, input, opts.reduceOp, opts.timeout);
+  start_reduce_scatter_base(*made, output, input, opts.reduceOp, options_of(opts));
   return give(made);
 }
 
@@ -111,7 +111,7 @@ inline work_ptr backend::reduce_scatter_tensor_coalesced(tensors& outputs, tenso
                     inputs.size(), " inputs");
   auto made = make(OpType::COALESCED, "reduce_scatter", inputs, outputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    start_reduce_scatter_base(*made, outputs[i], inputs[i], opts.reduceOp, opts.timeout);
+    start_reduce_scatter_base(*made, outputs[i], inputs[i], opts.reduceOp, options_of(opts));
   }
   return give(made);
 }
@@ -153,8 +153,8 @@ inline work_ptr backend::alltoall_base(Tensor& output, Tensor& input,
   const std::vector<std::size_t> received = split_lengths("output", output_splits, output, ranks());
   const std::vector<std::size_t> sent = split_lengths("input", input_splits, input, ranks());
   const bool is_equal = output_splits.empty() && input_splits.empty();
-  start(*made, opts.timeout, tandem_all_to_all, buffer_of(from), is_equal ? nullptr : sent.data(),
-        buffer_of(into), is_equal ? nullptr : received.data());
+  start(*made, options_of(opts), tandem_all_to_all, buffer_of(from),
+        is_equal ? nullptr : sent.data(), buffer_of(into), is_equal ? nullptr : received.data());
   return give(made);
 }
 
@@ -171,7 +171,7 @@ inline work_ptr backend::alltoall(tensors& outputs, tensors& inputs,
   made->after([into, list = outputs] { distribute(into, list); });
   const std::vector<std::size_t> sent = lengths_of(inputs);
   const std::vector<std::size_t> received = lengths_of(outputs);
-  start(*made, opts.timeout, tandem_all_to_all, buffer_of(from), sent.data(), buffer_of(into),
+  start(*made, options_of(opts), tandem_all_to_all, buffer_of(from), sent.data(), buffer_of(into),
         received.data());
   return give(made);
 }

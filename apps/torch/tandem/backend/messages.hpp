@@ -39,7 +39,7 @@ inline work_ptr backend::recvAnysource(tensors& data, int tag) {
 inline work_ptr backend::barrier(const c10d::BarrierOptions& opts) {
   auto made = make(OpType::BARRIER, "barrier", {}, {});
   if (gpu_) current_stream(*gpu_).synchronize();  // what it separates includes the work of GPUs
-  start(*made, opts.timeout, tandem_barrier);
+  start(*made, options_of(opts), tandem_barrier);
   return give(made);
 }
 

@@ -30,16 +30,16 @@ inline work_ptr backend::broadcast(tensors& data, const c10d::BroadcastOptions& 
   const Tensor& t = only_one("broadcast", data);
   auto made = make(OpType::BROADCAST, "broadcast", data, data, {.peer = opts.rootRank});
   const Tensor used = in_place_of(*made, t);
-  start(*made, opts.timeout, tandem_broadcast, buffer_of(used),
+  start(*made, options_of(opts), tandem_broadcast, buffer_of(used),
         static_cast<std::int32_t>(opts.rootRank));
   return give(made);
 }
 
 inline void backend::start_all_reduce(work& into, const Tensor& data, const c10d::ReduceOp& op,
-                                      milliseconds timeout) {
+                                      const call_options& options) {
   const tandem_reduction how = reduction_of(op, data);
   const Tensor used = in_place_of(into, data);
-  start(into, timeout, tandem_all_reduce, buffer_of(used), buffer_of(used), how);
+  start(into, options, tandem_all_reduce, buffer_of(used), buffer_of(used), how);
 }
 
 inline work_ptr backend::allreduce(tensors& data, const c10d::AllreduceOptions& opts) {
@@ -54,7 +54,7 @@ inline work_ptr backend::allreduce(tensors& data, const c10d::AllreduceOptions& 
   }
   const Tensor& t = only_one("all_reduce", data);
   auto made = make(OpType::ALLREDUCE, "all_reduce", data, data);
-  start_all_reduce(*made, t, opts.reduceOp, opts.timeout);
+  start_all_reduce(*made, t, opts.reduceOp, options_of(opts));
   return give(made);
 }
 
@@ -62,7 +62,7 @@ inline work_ptr backend::allreduce_coalesced(tensors& data,
                                              const c10d::AllreduceCoalescedOptions& opts) {
   for (const Tensor& t : data) check_tensor("all_reduce_coalesced", t);
   auto made = make(OpType::ALLREDUCE_COALESCED, "all_reduce", data, data);
-  for (const Tensor& t : data) start_all_reduce(*made, t, opts.reduceOp, opts.timeout);
+  for (const Tensor& t : data) start_all_reduce(*made, t, opts.reduceOp, options_of(opts));
   return give(made);
 }
 
@@ -72,13 +72,13 @@ inline work_ptr backend::reduce(tensors& data, const c10d::ReduceOptions& opts) 
   auto made = make(OpType::REDUCE, "reduce", data, data, {.peer = opts.rootRank});
   const bool is_root = opts.rootRank == getRank();
   const Tensor used = is_root ? in_place_of(*made, t) : input_of(*made, t);
-  start(*made, opts.timeout, tandem_reduce, buffer_of(used), buffer_of(used), how,
+  start(*made, options_of(opts), tandem_reduce, buffer_of(used), buffer_of(used), how,
         static_cast<std::int32_t>(opts.rootRank));
   return give(made);
 }
 
 inline void backend::start_all_gather(work& into, const tensors& outputs, const Tensor& input,
-                                      milliseconds timeout) {
+                                      const call_options& options) {
   check_list("all_gather", outputs);
   check_tensor("all_gather", input);
   check_same_type("all_gather", outputs.front(), input);
@@ -90,7 +90,7 @@ inline void backend::start_all_gather(work& into, const tensors& outputs, const 
   into.keep(all);
   into.after([all, outputs] { distribute(all, outputs); });
   const std::vector<std::size_t> lengths = lengths_of(outputs);
-  start(into, timeout, tandem_all_gather, buffer_of(from), buffer_of(all),
+  start(into, options, tandem_all_gather, buffer_of(from), buffer_of(all),
         are_equally_long(outputs) ? nullptr : lengths.data());
 }
 
@@ -99,7 +99,7 @@ inline work_ptr backend::allgather(std::vector<tensors>& outputs, tensors& input
   const Tensor& input = only_one("all_gather", inputs);
   TORCH_CHECK_VALUE(outputs.size() == 1, "tandem: all_gather: expected one list of outputs");
   auto made = make(OpType::ALLGATHER, "all_gather", inputs, outputs.front());
-  start_all_gather(*made, outputs.front(), input, opts.timeout);
+  start_all_gather(*made, outputs.front(), input, options_of(opts));
   return give(made);
 }
 
@@ -117,13 +117,13 @@ inline work_ptr backend::allgather_coalesced(std::vector<tensors>& outputs, tens
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     tensors of_input;
     for (const tensors& of_rank : outputs) of_input.push_back(of_rank[i]);
-    start_all_gather(*made, of_input, inputs[i], opts.timeout);
+    start_all_gather(*made, of_input, inputs[i], options_of(opts));
   }
   return give(made);
 }
 
 inline void backend::start_all_gather_base(work& into, const Tensor& output, const Tensor& input,
-                                           milliseconds timeout) {
+                                           const call_options& options) {
   check_tensor("all_gather_into_tensor", output);
   check_tensor("all_gather_into_tensor", input);
   check_same_type("all_gather_into_tensor", output, input);
@@ -132,13 +132,13 @@ inline void backend::start_all_gather_base(work& into, const Tensor& output, con
                     " elements, expected ", getSize(), " times the input's ", input.numel());
   const Tensor from = input_of(into, input);
   const Tensor all = output_of(into, output);
-  start(into, timeout, tandem_all_gather, buffer_of(from), buffer_of(all), nullptr);
+  start(into, options, tandem_all_gather, buffer_of(from), buffer_of(all), nullptr);
 }
 
 inline work_ptr backend::_allgather_base(Tensor& output, Tensor& input,
                                          const c10d::AllgatherOptions& opts) {
   auto made = make(OpType::_ALLGATHER_BASE, "all_gather", {input}, {output});
-  start_all_gather_base(*made, output, input, opts.timeout);
+  start_all_gather_base(*made, output, input, options_of(opts));
   return give(made);
 }
 
@@ -149,7 +149,7 @@ inline work_ptr backend::allgather_into_tensor_coalesced(tensors& outputs, tenso
                     inputs.size(), " inputs");
   auto made = make(OpType::COALESCED, "all_gather", inputs, outputs);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    start_all_gather_base(*made, outputs[i], inputs[i], opts.timeout);
+    start_all_gather_base(*made, outputs[i], inputs[i], options_of(opts));
   return give(made);
 }
 

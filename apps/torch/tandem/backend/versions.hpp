@@ -19,6 +19,16 @@ void* native_handle_of(const Stream& of) {
   }
 }
 
+/// Whether the caller of a collective waits for it at once.
+template <class Options>
+bool waits_at_once(const Options& of) {
+  if constexpr (requires { of.asyncOp; }) {
+    return !of.asyncOp;
+  } else {
+    return false;
+  }
+}
+
 /// The name of the group that a split is to make.
 template <class Options>
 std::string group_name_of(const Options& of) {

@@ -12,12 +12,12 @@ class stream_kernels;
 /// which the stream may have to wait. A kernel that waits holds up no other stream, as a stream
 /// that waits for a word does those of its hardware queue; nor is a call of the driver needed for
 /// the wait, the copy and the word behind it each.
-/// @par Cost  A launch for each copy. A waiting one has up to 16 blocks of 512 threads.
+/// @par Cost  A launch for each copy. A waiting one has up to 32 blocks of 512 threads.
 /// @par Threads  Any.
 class staged_copies {
  public:
   /// The words of a copy: each is set when a block has copied its part.
-  static constexpr unsigned max_words = 16;
+  static constexpr unsigned max_words = 32;
   /// How many of them a copy of so many bytes has.
   static unsigned words_of(std::size_t bytes) noexcept;
 
