@@ -51,7 +51,7 @@ TEST(LibraryCalls, OtherReductions) {
 
 TEST(LibraryCalls, RanksThatShareADeviceUseChannels) {
   expect_log(
-      "ranks 0 and 1 share a device, up to 4M by kernels, up to 64K in the order of streams; "
+      "ranks 0 and 1 share a device, up to 1G by kernels, up to 64K in the order of streams; "
       "give each rank a GPU of its own");
   device_jobs jobs({0, 0});
   jobs.run([](device_rank& me) {

@@ -173,7 +173,7 @@ stream_kernels_on_host::stream_kernels_on_host(cuda_double& gpus) {
   for (const auto& [name, run] : exchange_kernels()) {
     add<slot_exchange>(gpus, name, run, [this](const slot_exchange& what) {
       ++exchanges_;
-      return detail::blocks_for(what.head.bytes);
+      return 2 * detail::blocks_for(what.head.bytes);
     });
   }
 }

@@ -337,6 +337,9 @@ tandem_status tandem_op_wait(tandem_op* op, int64_t timeout_ms, tandem_error* er
  * a kind: of a function, type, peer and power of two of bytes.
  */
 tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* error);
+/* 1: tandem_op_wait_stream would return at once, now and later; 0: it might have to wait, as is the
+   case of an operation that channels carry. Any thread. */
+int32_t tandem_op_streams_can_wait(const tandem_op* op);
 /* After completion: the length of the message received. */
 size_t tandem_op_bytes(const tandem_op* op);
 /* After completion: the rank whose message was received; -1 for other operations. */

@@ -16,20 +16,33 @@ namespace tandem::c {
 namespace {
 
 /// For collectives; longer ones go on part by part.
-constexpr std::size_t max_scratch_bytes = std::size_t{32} << 20;
+constexpr std::size_t max_scratch_bytes = std::size_t{16} << 20;
+/// Up to which kernels carry messages sooner than copy engines (two H200, bench/RESULTS.md).
+constexpr std::size_t max_message_bytes = std::size_t{8} << 20;
+/// Of more than two ranks, whose kernels combine apart: longer collectives are not measured.
+constexpr std::size_t max_bytes_of_several = std::size_t{8} << 20;
 
 }  // namespace
 
-template <class By>
-std::size_t kernel_calls::max_bytes_by(const By& which) const noexcept {
-  return which.is_relayed() ? max_bytes_.relayed : max_bytes_.direct;
+/// GPUs that reach each other have copy engines for the longer ones.
+std::size_t kernel_calls::max_bytes_by(const kernel_messages& which) const noexcept {
+  return which.is_relayed() ? max_bytes_.relayed : std::min(max_bytes_.direct, max_message_bytes);
 }
 
-template <class By>
-std::string kernel_calls::text_of(const By& which) const {
-  return fmt::format(", up to {} by kernels{}", format_bytes(max_bytes_by(which)),
-                     which.is_relayed() ? " whose data are relayed" : "");
+std::size_t kernel_calls::max_bytes_by(const kernel_collectives& which) const noexcept {
+  if (which.is_relayed()) return max_bytes_.relayed;
+  const bool are_two = group_.size() == 2;
+  return are_two ? max_bytes_.direct : std::min(max_bytes_.direct, max_bytes_of_several);
 }
+
+namespace {
+
+std::string text_of(std::size_t max_bytes, bool is_relayed) {
+  return fmt::format(", up to {} by kernels{}", format_bytes(max_bytes),
+                     is_relayed ? " whose data are relayed" : "");
+}
+
+}  // namespace
 
 kernel_path kernel_calls::path() const noexcept {
   if (max_bytes_.relayed == 0) return kernel_path::direct;
@@ -38,12 +51,16 @@ kernel_path kernel_calls::path() const noexcept {
 
 bool kernel_calls::takes(const carriers& by, const library_call& what) const noexcept {
   if (!what.may_be_by_kernels || !what.side) return false;
-  const auto has = [&](const auto& with, std::size_t bytes) {
-    return with && &with->on() == &what.side->on() && bytes > 0 && bytes <= max_bytes_by(*with);
+  const auto are_on_its_device = [&](const auto& with) {
+    return with && &with->on() == &what.side->on();
   };
-  if (has(by.messages, what.message.bytes))
+  const auto fits = [](std::size_t bytes, std::size_t most) { return bytes > 0 && bytes <= most; };
+  if (are_on_its_device(by.messages) && fits(what.message.bytes, max_bytes_by(*by.messages))) {
     return what.may_be_in_stream || by.messages->is_relayed();
-  return has(by.collectives, what.data.bytes) && by.collectives->takes(what.by_kernels);
+  }
+  return are_on_its_device(by.collectives) &&
+         fits(what.data.bytes, max_bytes_by(*by.collectives)) &&
+         by.collectives->takes(what.by_kernels);
 }
 
 asio::awaitable<std::shared_ptr<kernel_messages>> kernel_calls::make_messages(
@@ -60,7 +77,7 @@ asio::awaitable<std::shared_ptr<kernel_messages>> kernel_calls::make_messages(
   if (made.take_turns) take_turns_ = true;
   if (made.messages) {
     watch(made.messages);
-    text += text_of(*made.messages);
+    text += text_of(max_bytes_by(*made.messages), made.messages->is_relayed());
   } else if (are_possible()) {
     log(log_level::info, "groups",
         fmt::format("messages with rank {} not by kernels: {}", peer, made.why_not));
@@ -79,7 +96,7 @@ asio::awaitable<std::shared_ptr<kernel_collectives>> kernel_calls::make_collecti
   if (made.take_turns) take_turns_ = true;
   if (made.collectives) {
     for (const auto& each : made.collectives->messages()) watch(each);
-    text += text_of(*made.collectives);
+    text += text_of(max_bytes_by(*made.collectives), made.collectives->is_relayed());
   } else {
     log(log_level::info, "groups",
         fmt::format("collectives of {} not by kernels: {}", group_.ranks_text(), made.why_not));

@@ -80,11 +80,8 @@ class kernel_calls {
   static void launch(std::vector<started*> all);
 
  private:
-  // Of `kernel_messages` or `kernel_collectives`.
-  template <class By>
-  std::size_t max_bytes_by(const By& which) const noexcept;
-  template <class By>
-  std::string text_of(const By& which) const;
+  std::size_t max_bytes_by(const kernel_messages& which) const noexcept;
+  std::size_t max_bytes_by(const kernel_collectives& which) const noexcept;
   kernel_path path() const noexcept;
   /// What is launched together.
   struct on_stream {

@@ -98,6 +98,14 @@ void operation_state::wait_on(accelerator::stream stream) {
   if (!is_done()) side_->await(stream, end_);
 }
 
+bool operation_state::streams_can_wait() const {
+  if (!is_routed_.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(mutex_);
+  if (is_done() || block_ || (is_relayed_ && end_)) return true;
+  if (is_on_stream() && may_go_on()) return true;
+  return side_ && side_->can_hold() && (!known_ || known_->contains(kind_of_call_));
+}
+
 /// A program that goes on may make a call behind the wait for which the driver keeps a lock until
 /// the stream has gone on. Then the loop must not need the driver for another operation.
 void operation_state::let_stream_wait(accelerator::stream stream) {

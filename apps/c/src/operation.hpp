@@ -87,6 +87,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void on_complete(std::function<void()> callback);
   /// Later work on the stream waits until it is complete, or else the caller does.
   void wait_on(accelerator::stream stream);
+  /// `wait_on` would not block its caller.
+  bool streams_can_wait() const;
   /// Completes it, once.
   void finish(std::exception_ptr failure);
   progress& loop() const noexcept { return loop_; }
@@ -177,7 +179,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   std::atomic<bool> is_driver_user_{false};
   bool is_relayed_ = false;
   device_use* use_ = nullptr;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::function<void()> callback_;
   std::shared_ptr<device_side> side_;  ///< of its buffers; null: host memory
   device_side::point begin_;

@@ -80,6 +80,10 @@ tandem_status tandem_op_wait_stream(tandem_op* op, void* stream, tandem_error* e
   });
 }
 
+int32_t tandem_op_streams_can_wait(const tandem_op* op) {
+  return op->state->streams_can_wait() ? 1 : 0;
+}
+
 size_t tandem_op_bytes(const tandem_op* op) {
   return op->state->bytes;
 }

@@ -30,7 +30,7 @@ enum class kernel_path : std::uint8_t { direct, relayed, either };
 /// bytes) are a `kernel_messages::mismatch`.
 ///
 /// @par Cost  A launch for the messages, and one for each other rank to combine their data; of two
-///   ranks one launch for both, in short calls. In bytes as `queue_steps`
+///   ranks one launch for both in all_reduce and reduce_scatter. In bytes as `queue_steps`
 ///   (src/streams/kernel_steps.hpp) says.
 /// @par Memory  8 MiB of the device for each other rank, and scratch memory of a multiple of
 ///   `scratch_bytes`.

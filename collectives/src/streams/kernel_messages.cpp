@@ -166,12 +166,8 @@ std::vector<kernel_messages::end> kernel_messages::launch_exchange(const exchang
   work.into = static_cast<char*>(what.into.data);
   for (const bool is_send : {true, false}) memory_->note_launch(is_send);
   void* arguments[] = {&work};
-  memory_->of.launch(by, detail::blocks_for(bytes), detail::slot_threads, 0, on, arguments);
-  // The kernel counts what it has received last; a relay may send on later.
-  std::vector<end> ends;
-  if (is_relayed()) ends.push_back(end_of(true));
-  ends.push_back(end_of(false));
-  return ends;
+  memory_->of.launch(by, 2 * detail::blocks_for(bytes), detail::slot_threads, 0, on, arguments);
+  return {end_of(true), end_of(false)};
 }
 
 std::optional<kernel_messages::mismatch> kernel_messages::find_mismatch() const noexcept {

@@ -10,8 +10,6 @@ namespace {
 constexpr std::size_t alignment = 128;
 /// Up to which one step costs less than twice the latency. Not measured yet.
 constexpr std::size_t max_one_step_bytes = 128 * 1024;
-/// Up to which one kernel both exchanges and combines: it has few thread blocks. Not measured yet.
-constexpr std::size_t max_combined_bytes = std::size_t{32} << 20;
 /// A message counts its bytes in 32 bits.
 constexpr std::size_t max_message_bytes = std::size_t{1} << 30;
 
@@ -22,11 +20,12 @@ constexpr std::size_t round_up(std::size_t bytes) {
   return round_down(bytes + alignment - 1);
 }
 
-/// Whether one kernel exchanges and combines.
+/// Whether one kernel exchanges and combines: of any length, at the rate of the link
+/// (bench/RESULTS.md, kernels on two GPUs).
 bool combines_at_once(const kernel_collective& what) noexcept {
   const bool is_between_all =
       what.what == collective::all_reduce || what.what == collective::reduce_scatter;
-  return is_between_all && what.ranks == 2 && what.bytes <= max_combined_bytes;
+  return is_between_all && what.ranks == 2;
 }
 
 }  // namespace
@@ -70,7 +69,7 @@ class sequence {
   }
   /// Of a call, so many of which fit into the scratch memory.
   std::size_t part_bytes(std::size_t count) const {
-    return uses_scratch(of_) ? round_down(scratch_.size() / count) : of_.bytes;
+    return uses_scratch(of_) ? round_down(scratch_.size() / count) : max_message_bytes;
   }
   template <class Use>
   void each_other(Use use) const {

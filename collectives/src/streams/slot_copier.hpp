@@ -100,32 +100,30 @@ class slot_copier {
     count_ = behind;
   }
 
+  // Between a block that sends and one that receives, which waits until so many bytes of the
+  // former's part have been sent, and read.
+
+  void note_sent(const bool& is_over) {
+    if (threadIdx.x == 0 && !is_over) put_word(&done()[block_].value, count_);
+  }
+  void await_sent(const slot_direction& send, std::uint64_t bytes, bool& is_over) const {
+    if (threadIdx.x != 0 || is_over) return;
+    const std::uint32_t sent = send.counts[block_] + pieces_of(bytes);
+    std::uint32_t found = 0;
+    is_over = !await_count(&send.progress->sent[block_].value, sent, send.report, found);
+  }
+
   /// Behind all pieces.
   void end() {
     if (threadIdx.x != 0) return;
-    note_emptied();
-    publish();
-    put_counts();
-  }
-  /// The same of both directions, with one `publish`.
-  static void end(slot_copier& out, slot_copier& in) {
-    if (threadIdx.x != 0) return;
-    out.note_emptied();
-    publish();
-    out.put_counts();
-    in.put_counts();
-  }
-
- private:
-  // Of the first thread.
-  void note_emptied() {
-    if (is_send()) direction_.progress->known_emptied[block_].value = known_emptied_;
-  }
-  void put_counts() {
     slot_report& report = *direction_.report;
+    if (is_send()) direction_.progress->known_emptied[block_].value = known_emptied_;
+    publish();
     put_word(&done()[block_].value, count_);
     put_word(is_send() ? &report.sent[block_] : &report.received[block_], count_);
   }
+
+ private:
   bool is_send() const { return direction_.is_send != 0; }
   slot_counter* done() const {
     return is_send() ? direction_.progress->sent : direction_.progress->received;

@@ -52,30 +52,33 @@ inline void combine_piece(char* into, const char* own, const char* arrived, std:
   }
 }
 
-/// The part of one thread block. Every piece is sent before it is combined, so that the result may
-/// be where the data are. @param is_over  shared by its threads
+/// The part of one thread block: every other sends, so that the link is busy while what has arrived
+/// is combined. What is combined has been sent, so that the result may be where the data are.
+/// @param is_over  shared by its threads
 template <class Loops, class Op, std::size_t ElementBytes>
-inline void exchange_and_combine(const slot_exchange& what, unsigned block, bool& is_over) {
+inline void exchange_and_combine(const slot_exchange& what, unsigned index, bool& is_over) {
+  const unsigned block = index / 2;
+  const bool is_sender = index % 2 == 0;
   const block_part part = part_of(what.head.bytes, block);
   if (part.bytes == 0) return;
   if (threadIdx.x == 0) is_over = false;
-  slot_copier out(what.send, block), in(what.receive, block);
-  out.begin(is_over);
-  in.begin(is_over);
-  std::uint64_t sent = 0;
+  slot_copier by(is_sender ? what.send : what.receive, block);
+  by.begin(is_over);
   for (std::uint64_t at = 0; at < part.bytes; at += step_bytes) {
-    // One step ahead.
-    for (; sent < part.bytes && sent <= at + step_bytes; sent += step_bytes) {
-      out.send(what.sent + part.first + sent, bytes_of_step(part, sent), what.head, is_over);
+    const std::uint64_t first = part.first + at, bytes = bytes_of_step(part, at);
+    if (is_sender) {
+      by.send(what.sent + first, bytes, what.head, is_over);
+      by.note_sent(is_over);
+      continue;
     }
-    const std::uint64_t first = part.first + at;
-    in.receive(bytes_of_step(part, at), what.head, is_over,
+    by.await_sent(what.send, at + bytes, is_over);
+    by.receive(bytes, what.head, is_over,
                [&what, first](const char* arrived, std::uint64_t offset, std::uint64_t length) {
                  combine_piece<Loops, Op, ElementBytes>(
                      what.into + first + offset, what.combined + first + offset, arrived, length);
                });
   }
-  slot_copier::end(out, in);
+  by.end();
 }
 
 }  // namespace

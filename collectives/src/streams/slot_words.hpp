@@ -109,8 +109,8 @@ struct slot_message {
   slot_head head;
 };
 
-/// Of two ranks: a block sends its part of a message, and combines what arrives, which is as long,
-/// with data of this rank. Both directions are of no messages.
+/// Of two ranks: for each part a block sends it, and another combines what arrives, which is as
+/// long, with data of this rank. Both directions are of no messages.
 struct slot_exchange {
   slot_direction send, receive;
   const char* sent;

@@ -75,9 +75,10 @@ struct settings {
   /// order of streams if no rank has more data than this; 0: none. The lowest of all ranks holds.
   std::size_t stream_staging_bytes = std::size_t{64} << 10;
   /// C interface: of calls that a stream may carry out, messages and collectives between GPUs of
-  /// one host that reach each other, of at most so many bytes, are carried out by kernels; 0: none.
-  /// The lowest of all ranks holds.
-  std::size_t stream_kernel_bytes = std::size_t{4} << 20;
+  /// one host that reach each other, of at most so many bytes, are carried out by kernels: messages
+  /// of up to 8 MiB, and collectives, of more than two ranks of up to 8 MiB; 0: none. The lowest of
+  /// all ranks holds.
+  std::size_t stream_kernel_bytes = std::size_t{1} << 30;
   /// C interface: the same between GPUs that do not reach each other's memory, by kernels whose
   /// data the loops of both ranks relay through pinned memory; 0: none. The lowest of all ranks
   /// holds.

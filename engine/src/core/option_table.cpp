@@ -332,7 +332,8 @@ constexpr std::array<option, 39> table{{
      set_bytes<&settings::stream_staging_bytes, 0, giga>},
     {"stream-kernel-bytes", "TANDEM_STREAM_KERNEL_BYTES", "bytes",
      "NCCL's interface, and PyTorch's collectives: kernels carry out calls of up to so many bytes "
-     "between GPUs of one host that are no island, in the order of streams; 0: none",
+     "between GPUs of one host that are no island, in the order of streams, but messages and "
+     "collectives of more than two ranks over 8M; 0: none",
      get_bytes<&settings::stream_kernel_bytes>, set_bytes<&settings::stream_kernel_bytes, 0, giga>},
     {"stream-relay-bytes", "TANDEM_STREAM_RELAY_BYTES", "bytes",
      "the same between GPUs that do not reach each other's memory, as those of two hosts: the data "

@@ -76,6 +76,9 @@ class work final : public c10d::Work {
   void watch();
   void run_steps(std::optional<c10::Stream> stream);
   void wait_on_stream(c10::Stream stream);
+  std::optional<c10::StreamGuard> on_side_stream() const;
+  bool streams_can_wait() const;
+  std::vector<c10::Device> gpus() const;
   c10::intrusive_ptr<c10::ivalue::Future> completed_future();
 
   observed_call observed_;
@@ -96,6 +99,7 @@ class work final : public c10d::Work {
   int source_ = -1;
   std::mutex future_mutex_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  bool is_future_pending_ = false;  ///< `complete` has to tell it
   std::atomic<std::size_t> watched_{0};
 };
 
@@ -162,7 +166,7 @@ inline void work::complete() {
     const std::lock_guard future_lock(future_mutex_);
     if (!is_finished_ || failure) finish(failure);
     is_finished_ = true;
-    if (!gpu_) future = future_;
+    if (std::exchange(is_future_pending_, false)) future = future_;
   }
   if (!future) return;
   if (failure) {
@@ -258,7 +262,10 @@ inline void work::watch() {
         [](void* context, tandem_op*) {
           auto* const self = static_cast<work*>(context);
           if (++self->watched_ == self->ops_.size()) {
-            self->complete();
+            {
+              const std::optional<c10::StreamGuard> side = self->on_side_stream();
+              self->complete();
+            }
             if (!self->isSuccess()) flight_recorder::all().dump_after(dump_reason::failure);
             c10::intrusive_ptr<work>::reclaim(self);
           }
@@ -267,18 +274,28 @@ inline void work::watch() {
   }
 }
 
+/// For values that belong to no stream of the caller's.
+inline std::optional<c10::StreamGuard> work::on_side_stream() const {
+  if (!gpu_) return std::nullopt;
+  const c10::impl::VirtualGuardImpl device(gpu_->type());
+  return std::optional<c10::StreamGuard>(std::in_place, device.getStreamFromGlobalPool(*gpu_));
+}
+
+inline bool work::streams_can_wait() const {
+  return std::all_of(ops_.begin(), ops_.end(),
+                     [](tandem_op* op) { return tandem_op_streams_can_wait(op) != 0; });
+}
+
+inline std::vector<c10::Device> work::gpus() const {
+  return gpu_ ? std::vector<c10::Device>{*gpu_} : std::vector<c10::Device>();
+}
+
 /// Complete when it is returned: waits for the operations. On a GPU the values belong to a stream
 /// of its own, for which code that uses them waits.
 inline c10::intrusive_ptr<c10::ivalue::Future> work::completed_future() {
-  std::vector<c10::Device> devices;
-  if (gpu_) devices.push_back(*gpu_);
   auto made = c10::make_intrusive<c10::ivalue::Future>(
-      c10::ListType::create(c10::TensorType::get()), std::move(devices));
-  std::optional<c10::StreamGuard> side;
-  if (gpu_) {
-    const c10::impl::VirtualGuardImpl device(gpu_->type());
-    side.emplace(device.getStreamFromGlobalPool(*gpu_));
-  }
+      c10::ListType::create(c10::TensorType::get()), gpus());
+  const std::optional<c10::StreamGuard> side = on_side_stream();
   try {
     if (!is_in_batch_) finish_wait(kNoTimeout);
     made->markCompleted(c10::IValue(outputs_));
@@ -290,29 +307,31 @@ inline c10::intrusive_ptr<c10::ivalue::Future> work::completed_future() {
 
 inline c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
   // Without operations of its own nothing would complete it: parts of a batch, sparse sums.
-  if (gpu_ || ops_.empty()) {
+  if (ops_.empty() || (gpu_ && (is_in_batch_ || streams_can_wait()))) {
     const c10::intrusive_ptr<c10::ivalue::Future> made = completed_future();
     const std::lock_guard lock(future_mutex_);
     if (!future_) future_ = made;
     return future_;
   }
-  const std::lock_guard lock(future_mutex_);
-  if (future_) return future_;
-  future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-  bool is_over = false;
-  std::exception_ptr failure;
   {
-    const std::lock_guard state(mutex_);
-    is_over = completed_;
-    failure = exception_;
-  }
-  if (is_over) {
-    if (failure) {
+    const std::lock_guard lock(future_mutex_);
+    if (future_) return future_;
+    future_ = c10::make_intrusive<c10::ivalue::Future>(
+        c10::ListType::create(c10::TensorType::get()), gpus());
+    std::exception_ptr failure;
+    bool is_over = false;
+    {
+      const std::lock_guard state(mutex_);
+      is_over = completed_;
+      failure = exception_;
+    }
+    if (is_over && failure) {
       future_->setError(failure);
-    } else {
+    } else if (is_over) {
       future_->markCompleted(c10::IValue(outputs_));
     }
-    return future_;
+    is_future_pending_ = !is_over;
+    if (is_over) return future_;
   }
   c10::intrusive_ptr<work>::unsafe_reclaim_from_nonowning(this).release();  // until `watch` is done
   watch();
