@@ -44,6 +44,28 @@ TEST_P(KernelCalls, InARing) {
   }
 }
 
+/// More data than the slots hold, each way: no kernel waits for one behind it.
+TEST_P(KernelCalls, MoreMessagesThanOneKernelHas) {
+  kernel_jobs jobs({0, 1}, GetParam());
+  jobs.run([](device_rank& me) {
+    constexpr std::size_t bytes = 250'000;
+    constexpr int messages = 60;
+    filled_bytes sent(me, bytes), first(me, bytes);
+    for (int i = 0; i < 2; ++i) ring_step(me, sent, first, i);
+    sent.fill(me.rank + 10);
+    std::vector<std::unique_ptr<filled_bytes>> received;
+    stream_group all(me);
+    for (int i = 0; i < messages; ++i) {
+      received.push_back(std::make_unique<filled_bytes>(me, bytes));
+      all.send(sent.buffer(), 1 - me.rank);
+      all.receive(received.back()->buffer(), 1 - me.rank);
+    }
+    EXPECT_EQ(all.launch(), TANDEM_OK) << me.error.text;
+    for (const auto& each : received) EXPECT_EQ(each->value(), 11 - me.rank);
+    EXPECT_EQ(all.finish(), TANDEM_OK) << me.error.text;
+  });
+}
+
 /// Hundreds of calls before the peer's first: the caller is not held up.
 TEST_P(KernelCalls, QueuedAheadOfThePeer) {
   kernel_jobs jobs({0, 1}, GetParam());

@@ -1,6 +1,8 @@
 // Operations on device memory that a vendor's library carries out, through the C interface.
 #include <barrier>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "c/device_job.hpp"
 #include "support/expected_log.hpp"
@@ -34,6 +36,55 @@ TEST(LibraryCalls, ReduceInStreamOrder) {
     EXPECT_EQ(described(me).find("NCCL 2.28.3"), 0) << described(me);
   });
   EXPECT_EQ(jobs.library.calls("ncclAllReduce"), 60);
+}
+
+tandem_op* start_reducing(device_rank& me, const device_numbers& data, int in_stream) {
+  tandem_call call = me.call();
+  call.in_stream = in_stream;
+  tandem_op* op = nullptr;
+  EXPECT_EQ(tandem_all_reduce(me.world, data.buffer(), data.buffer(), added, &call, &op, &me.error),
+            TANDEM_OK)
+      << me.error.text;
+  return op;
+}
+
+/// What is queued on it behind the call waits, though nobody has let it wait.
+TEST(LibraryCalls, OnTheCallersStream) {
+  device_jobs jobs({0, 1});
+  jobs.run([](device_rank& me) {
+    all_reduced(me, added, 1);
+    for (const int in_stream : {3, 1}) {
+      device_numbers data(me, filled(5, static_cast<float>(me.rank + 1)));
+      if (me.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      tandem_op* const op = start_reducing(me, data, in_stream);
+      EXPECT_EQ(tandem_op_streams_can_wait(op), 1);
+      EXPECT_EQ(data.get(), filled(5, 3));
+      EXPECT_EQ(me.finish(op), TANDEM_OK) << me.error.text;
+    }
+    EXPECT_EQ(all_reduced(me, added, 4), filled(5, 8));
+  });
+  EXPECT_EQ(jobs.library.calls("ncclAllReduce"), 2 * 4);
+}
+
+TEST(LibraryCalls, StreamsCannotWaitForChannels) {
+  device_jobs jobs({0, 1});
+  std::barrier<> both(2);
+  jobs.run(
+      [&both](device_rank& me) {
+        device_numbers data(me, filled(5, 1));
+        tandem_op* op = nullptr;
+        if (me.rank == 0) {
+          op = start_reducing(me, data, 0);
+          EXPECT_EQ(tandem_op_streams_can_wait(op), 0);
+        }
+        both.arrive_and_wait();
+        if (me.rank == 1) op = start_reducing(me, data, 0);
+        EXPECT_EQ(tandem_op_wait(op, 20000, &me.error), TANDEM_OK) << me.error.text;
+        EXPECT_EQ(tandem_op_streams_can_wait(op), 1);
+        tandem_op_release(op);
+        EXPECT_EQ(data.get(), filled(5, 2));
+      },
+      {"vendor-library", "0", "stream-kernel-bytes", "0", "stream-staging-bytes", "0", nullptr});
 }
 
 TEST(LibraryCalls, OtherReductions) {

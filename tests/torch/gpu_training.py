@@ -147,7 +147,7 @@ def turns(gpu):
             losses[name].append(loss)
             return took_ms
 
-        took_ms = in_turn(names, step, 44, 4)
+        took_ms = in_turn(names, step, 64, 4)
         yield {"what": kind, "unit": "ms a step"} | took_ms | {
             "losses_differ_by": max(abs(a - b) / a for a, b in zip(*losses.values()))}
         del both
