@@ -73,6 +73,25 @@ def kernels(records, _ranks=2):
     return rows
 
 
+def direct(records, _ranks=2):
+    """Microseconds of two islands whose GPUs reach each other by the number of processes, beside NCCL, of some of the sizes."""
+    cells = {}
+    for r in records:
+        cells.setdefault((r["program"], r["bytes"], r["processes"], r["library"]), []).append(r["out_of_place"]["time_us"])
+    rows = [["nccl-tests", "bytes", "NCCL, one process, us", "Tandem, us", "NCCL / Tandem", "NCCL, two processes, us", "Tandem, us", "NCCL / Tandem"]]
+    shown = {4 << 10, *(1 << n for n in range(16, 30, 2))}
+    for program in dict.fromkeys(p for p, *_ in cells):
+        sizes = {size for p, size, *_ in cells if p == program and size}
+        for size in sorted(shown & sizes | {min(sizes)}):
+            row = [program, tables.bytes_text(size)]
+            for n in (1, 2):
+                both = [statistics.median(cells[program, size, n, one]) if (program, size, n, one) in cells else None for one in ("nccl", TWO)]
+                row += ["-" if value is None else tables.number(value) for value in both]
+                row.append("-" if None in both else f"{both[0] / both[1]:.2f}")
+            rows.append(row)
+    return rows
+
+
 def torch(records, _ranks=2):
     """Losses of unchanged PyTorch."""
     rows = [["PyTorch over", "calls", "same bits of loss as over NCCL"]]
@@ -83,5 +102,6 @@ def torch(records, _ranks=2):
 
 TABLES = {"nccl-tests": ("nccl-tests", 2, times), "nccl-checks": ("nccl-tests-check", 2, checks), "nccl-torch": ("nccl-torch", 2, torch),
           "nccl-pages": ("nccl-tests-pages", 2, across), "nccl-pages-checks": ("nccl-tests-check-pages", 2, checks),
-          "nccl-kernels": ("nccl-tests-kernels", 2, kernels), "nccl-one-gpu": ("nccl-tests-one-gpu", 2, one_gpu), "nccl-one-gpu-checks": ("nccl-tests-check-one-gpu", 2, checks),
+          "nccl-kernels": ("nccl-tests-kernels", 2, kernels), "nccl-direct": ("nccl-tests-direct", 2, direct), "nccl-direct-checks": ("nccl-tests-check-direct", 2, checks),
+          "nccl-one-gpu": ("nccl-tests-one-gpu", 2, one_gpu), "nccl-one-gpu-checks": ("nccl-tests-check-one-gpu", 2, checks),
           "nccl-processes": ("nccl-tests-processes", 4, times), "nccl-processes-checks": ("nccl-tests-check-processes", 4, checks)}

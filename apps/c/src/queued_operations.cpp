@@ -16,6 +16,8 @@ namespace {
 
 /// How often completed operations are let go of, and time limits looked at.
 constexpr std::chrono::milliseconds look_interval{100};
+/// With the lock, for which callers wait: some microseconds.
+constexpr std::size_t looked_at_once = 32;
 
 }  // namespace
 
@@ -42,24 +44,37 @@ void queued_operations::look_again() {
 
 void queued_operations::look() {
   if (std::optional<error> failure = find_failure_()) return group_.job()->fail(*failure);
-  std::unique_lock lock(mutex_);
-  std::optional<progress::driver_turn> mine(std::in_place, group_.loop());
-  const bool may_call = mine->may_call();
+  std::optional<error> why;
+  std::size_t left = 0;
+  while (look_at_some(left, why)) {
+  }
+  if (why) group_.job()->fail(*why);
+}
+
+/// @param left  of those that were looked at, what is not complete
+bool queued_operations::look_at_some(std::size_t& left, std::optional<error>& why) {
+  const std::lock_guard lock(mutex_);
+  const progress::driver_turn mine(group_.loop());
+  const bool may_call = mine.may_call();
   const auto now = std::chrono::steady_clock::now();
-  std::erase_if(entries_, [may_call](const entry& each) {
+  const auto first = entries_.begin() + static_cast<std::ptrdiff_t>(left);
+  const std::size_t count = std::min(entries_.size() - left, looked_at_once);
+  const auto last = first + static_cast<std::ptrdiff_t>(count);
+  const auto end = std::remove_if(first, last, [may_call](const entry& each) {
     return may_call ? each.op->finish_if_reached() : each.op->is_done();
   });
   // While streams wait, others may be complete without being known to be.
-  const auto first_late = std::ranges::find_if(entries_, [now, may_call](const entry& each) {
+  const auto first_late = std::find_if(first, end, [now, may_call](const entry& each) {
     return each.deadline <= now && (may_call || each.op->waits_for_relay());
   });
-  mine.reset();
+  if (first_late != end && !why) why = late(*first_late);
+  left += static_cast<std::size_t>(end - first);
+  const bool are_all = last == entries_.end();
+  entries_.erase(end, last);
+  if (!are_all) return true;
   is_looking_ = !entries_.empty();
   if (is_looking_) look_again();
-  if (first_late == entries_.end()) return;
-  const error why = late(*first_late);
-  lock.unlock();
-  group_.job()->fail(why);
+  return false;
 }
 
 error queued_operations::late(const entry& which) const {

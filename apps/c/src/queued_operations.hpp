@@ -40,6 +40,7 @@ class queued_operations : public std::enable_shared_from_this<queued_operations>
   };
 
   void look();
+  bool look_at_some(std::size_t& left, std::optional<error>& why);
   void look_again();
   error late(const entry& which) const;
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <tandem/log.hpp>
 #include <utility>
 
@@ -17,6 +18,9 @@ namespace {
 /// How long an abort waits for a call of the library that another thread makes. It may never end if
 /// the device is full of work that waits for a lost rank: then it is aborted beneath the call.
 constexpr std::chrono::seconds call_grace{2};
+/// By a call, of what was started before: thousands of operations become known to be complete at
+/// once.
+constexpr int most_dropped = 8;
 
 /// Ranks on this host, for how long loops poll: what a launcher says, if it started this job.
 void add_local_size(launch_info& to) {
@@ -162,7 +166,7 @@ void comm_rank::lost(const error& why) {
 }
 
 result comm_rank::state() {
-  if (state_ == success) drop_complete();
+  if (state_ == success) drop_complete(std::numeric_limits<int>::max());
   return state_;
 }
 
@@ -177,7 +181,8 @@ void comm_rank::set_last_error(std::string text) {
 }
 
 void comm_rank::require_ready() {
-  const result now = state();
+  if (state_ == success) drop_complete(most_dropped);
+  const result now = state_;
   if (now == success) return;
   if (now == in_progress) {
     refuse(invalid_usage,
@@ -226,10 +231,11 @@ void comm_rank::keep(tandem_op* started) {
 }
 
 /// The first failure of an operation ends the communicator: later ones could not be matched.
-void comm_rank::drop_complete() {
+void comm_rank::drop_complete(int most) {
   const std::lock_guard lock(mutex_);
-  for (; !started_.empty() && started_.front()->state->is_done(); started_.pop_front()) {
+  for (int i = 0; i < most && !started_.empty() && started_.front()->state->is_done(); ++i) {
     drop_first();
+    started_.pop_front();
   }
 }
 
@@ -245,7 +251,7 @@ void comm_rank::drop_first() {
 void comm_rank::finish() {
   while (const std::shared_ptr<c::operation_state> first = first_started()) {
     first->wait(c::progress::time_point::max());
-    drop_complete();
+    drop_complete(std::numeric_limits<int>::max());
   }
   if (!queue_ || state() != success) return;
   detail::nc::comm native = nullptr;

@@ -120,7 +120,7 @@ class comm_rank {
   void watch_job();
   void make_next_ids();
   void lost(const error& why);
-  void drop_complete();
+  void drop_complete(int most);
   void drop_first();
   std::shared_ptr<c::operation_state> first_started() const;
 

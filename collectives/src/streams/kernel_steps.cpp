@@ -31,7 +31,9 @@ bool combines_at_once(const kernel_collective& what) noexcept {
 }  // namespace
 
 bool uses_scratch(const kernel_collective& what) noexcept {
-  return what.prepares || !combines_at_once(what);
+  const bool combines_apart =
+      what.what != collective::broadcast && what.what != collective::all_gather;
+  return what.prepares || (combines_apart && !combines_at_once(what));
 }
 
 namespace {
