@@ -281,8 +281,9 @@ TESTS = {name: value for name, value in list(globals().items())
 
 def rank_body(rank, folder, names, failed):
     torch.set_num_threads(1)
+    # A busy machine takes a minute for the gigabytes of one of them, while others wait in a barrier.
     dist.init_process_group("tandem", init_method=f"file://{folder}/meet", rank=rank, world_size=RANKS,
-                            timeout=datetime.timedelta(seconds=60))
+                            timeout=datetime.timedelta(seconds=180))
     for name in names:
         begun = time.monotonic()
         try:
@@ -321,7 +322,7 @@ def main():
             for process in ranks:
                 process.start()
             for process in ranks:
-                process.join(200)
+                process.join(400)
                 if process.is_alive():
                     process.kill()
                     failed.value += 1
