@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t max_scratch_bytes = std::size_t{16} << 20;
 /// Up to which kernels carry messages sooner than copy engines (two H200, bench/RESULTS.md).
 constexpr std::size_t max_message_bytes = std::size_t{8} << 20;
-/// Of more than two ranks, whose kernels combine apart: longer collectives are not measured.
+/// Of more than two ranks, whose kernels combine apart. Not measured on GPUs.
 constexpr std::size_t max_bytes_of_several = std::size_t{8} << 20;
 
 }  // namespace

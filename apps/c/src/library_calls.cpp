@@ -205,9 +205,9 @@ void library_calls::queue_all(std::span<const call_on_lane> calls) {
     if (together) together->end();
     for (const call_on_lane& each : calls) {
       if (!each.op) continue;
-      const queue_use used(each);
       const library_queue& by = *each.on->queue;
-      each.by->note_queued(each.op, each.call, each.call.side->mark(by.stream()), &by);
+      const accelerator::stream on = each.call.is_in_stream ? each.call.stream : by.stream();
+      each.by->note_queued(each.op, each.call, each.call.side->mark(on), &by);
     }
   } catch (...) {
     for (const call_on_lane& each : calls) {
