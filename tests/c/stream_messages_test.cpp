@@ -4,6 +4,9 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <memory>
+#include <tandem/detail/deferred_calls.hpp>
+#include <thread>
 
 #include "c/device_bytes.hpp"
 #include "c/device_job.hpp"
@@ -294,6 +297,34 @@ TEST(StreamMessages, AStreamThatStandsStillIsATimeout) {
     EXPECT_EQ(wait_and_release(me, op), TANDEM_ERR_TIMED_OUT) << me.error.text;
     for (++over; over < 2;) std::this_thread::yield();
     me.gpu->finish(me.stream.get());
+  });
+}
+
+/// Closing memory of other processes waits for all streams, in the driver: not while one waits for
+/// a peer, and soon when none does.
+TEST(StreamMessages, MemoryIsClosedWhenNoStreamWaits) {
+  device_jobs jobs({0, 1});
+  jobs.separate_islands();
+  std::atomic<bool> is_posted{false};
+  jobs.run([&](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 3; ++i) exchange(me, sent, received);
+    if (me.rank == 0) {
+      tandem_op* const in = receive(me, received.buffer(), 1);
+      const auto is_closed = std::make_shared<std::atomic<bool>>(false);
+      tandem::detail::deferred_calls::of_process().make([is_closed] { *is_closed = true; });
+      EXPECT_EQ(tandem_op_wait(in, 50, &me.error), TANDEM_IN_PROGRESS);
+      EXPECT_FALSE(*is_closed);
+      is_posted = true;
+      EXPECT_EQ(tandem_op_wait_stream(in, me.stream.get(), &me.error), TANDEM_OK);
+      tandem_op_release(in);  // complete without a caller who looks
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!*is_closed && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+      EXPECT_TRUE(*is_closed);
+    } else {
+      while (!is_posted) std::this_thread::yield();
+      EXPECT_EQ(me.finish(send(me, sent.buffer(), 0)), TANDEM_OK) << me.error.text;
+    }
   });
 }
 

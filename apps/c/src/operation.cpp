@@ -306,6 +306,7 @@ void operation_state::finish(std::exception_ptr failure) {
     side_.reset();  // on the loop or before the job ends, which owns it
   }
   uses_no_driver();
+  leaves_streams();
   note_routed();
   loop_.count_operations(-1);
   loop_.notify();

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <tandem/communicator.hpp>
 #include <tandem/detail/cancellable.hpp>
+#include <tandem/detail/deferred_calls.hpp>
 #include <vector>
 
 #include "device_side.hpp"
@@ -68,6 +69,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
 
   operation_state(progress& loop, ordering order, std::optional<std::chrono::milliseconds> timeout)
       : order(order), timeout(timeout), loop_(loop) {}
+  ~operation_state() { leaves_streams(); }
+  operation_state(const operation_state&) = delete;
+  operation_state& operator=(const operation_state&) = delete;
 
   const ordering order;
   const std::optional<std::chrono::milliseconds> timeout;
@@ -114,12 +118,18 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   }
 
   /// Before it is given to a vendor's library: it will be queued, or given to channels after all.
-  void may_be_queued() noexcept { is_routed_ = false; }
+  void may_be_queued() noexcept {
+    is_routed_ = false;
+    if (!is_counted_.exchange(true)) tandem::detail::deferred_calls::of_process().count_streams(+1);
+  }
   /// In a batch that was not launched yet.
   void set_in_batch(bool is) noexcept { is_in_batch_ = is; }
   bool is_in_batch() const noexcept { return is_in_batch_; }
   /// It was given to channels, which may start it much later, when its stream has reached it.
-  void was_submitted() { note_routed(); }
+  void was_submitted() {
+    leaves_streams();
+    note_routed();
+  }
   /// Its calls have been queued, and are complete at `end`.
   void was_queued(std::shared_ptr<device_side> side, device_side::point end);
   /// It is queued on a stream that hands its data over by `by` and waits there until the loop has
@@ -157,6 +167,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   asio::awaitable<void> look_until_reached();
   void note_routed();
   void note_known();
+  void leaves_streams() noexcept {
+    if (is_counted_.exchange(false)) tandem::detail::deferred_calls::of_process().count_streams(-1);
+  }
   bool may_go_on() const noexcept;
   void uses_no_driver() noexcept {
     if (is_driver_user_.exchange(false)) --use_->driver_users;
@@ -177,6 +190,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   std::atomic<bool> is_answered_{true};
   std::atomic<bool> is_in_batch_{false};
   std::atomic<bool> is_driver_user_{false};
+  std::atomic<bool> is_counted_{false};  ///< among those on streams (`deferred_calls`)
   bool is_relayed_ = false;
   device_use* use_ = nullptr;
   mutable std::mutex mutex_;

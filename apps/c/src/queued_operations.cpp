@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <tandem/detail/deferred_calls.hpp>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,8 @@ namespace {
 
 /// How often completed operations are let go of, and time limits looked at.
 constexpr std::chrono::milliseconds look_interval{100};
+/// While memory is to be closed when none is in progress.
+constexpr std::chrono::milliseconds short_interval{5};
 /// With the lock, for which callers wait: some microseconds.
 constexpr std::size_t looked_at_once = 32;
 
@@ -35,7 +38,8 @@ void queued_operations::add(std::shared_ptr<operation_state> op, const char* nam
 }
 
 void queued_operations::look_again() {
-  timer_.expires_after(look_interval);
+  const bool is_urgent = tandem::detail::deferred_calls::of_process().has_pending();
+  timer_.expires_after(is_urgent ? short_interval : look_interval);
   timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
     const auto self = weak.lock();
     if (self && !cancelled) self->look();

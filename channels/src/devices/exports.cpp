@@ -145,6 +145,9 @@ std::uint32_t exports::take_slot() {
 void exports::retire(std::uint32_t slot) {
   entry& e = entries_[slot];
   if (e.at == state::pending || e.at == state::open) {
+    log(log_level::debug, "devices",
+        fmt::format("an allocation of {} bytes on {} is not shared any more", e.bytes,
+                    e.of->text()));
     update gone;
     gone.retired = id_of(e);
     updates_.push_back(std::move(gone));

@@ -133,7 +133,7 @@ std::shared_ptr<const mapping> imports::map_pages(const entry& of, accelerator& 
   for (std::size_t i = 0; i < copied.size(); ++i) {
     all.push_back({copied[i].get(), static_cast<std::size_t>(of.what.pages[i].bytes)});
   }
-  return std::make_shared<const mapping>(by, all);
+  return devices::map_pages(by, all);
 }
 
 std::optional<imports::source> imports::find(const shared_location& at, std::uint64_t bytes,

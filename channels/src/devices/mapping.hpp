@@ -7,7 +7,9 @@
 
 namespace tandem::devices {
 
-/// Another process' allocation, mapped for copies of one device here; closed with its last user.
+/// Another process' allocation, mapped for copies of one device here. Those that `map_shared` and
+/// `map_pages` return are closed behind their last user, not while streams wait for other ranks
+/// (`deferred_calls`).
 class mapping {
  public:
   mapping(accelerator& on, const accelerator::handle& shared) : on_(on), base_(on.open(shared)) {}
@@ -42,5 +44,7 @@ class mapping {
 /// Maps an allocation, or returns the mapping of another channel of this process: drivers refuse to
 /// open an allocation twice. Any thread. @par Errors thrown: `device_failed`.
 std::shared_ptr<const mapping> map_shared(accelerator& on, const accelerator::handle& shared);
+/// The same of pages, which can be mapped any number of times.
+std::shared_ptr<const mapping> map_pages(accelerator& on, std::span<const accelerator::pages> all);
 
 }  // namespace tandem::devices

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <tandem/detail/deferred_calls.hpp>
 #include <tandem/memory.hpp>
+#include <thread>
 
 #include "doubles/cuda/double.hpp"
 #include "engine/accelerator/accelerator_rig.hpp"
@@ -65,6 +68,24 @@ TEST_F(imports_test, mapping_in_use_stays_open) {
   EXPECT_EQ(openings(), 1U);
   found.reset();
   EXPECT_EQ(openings(), 0U);
+}
+
+/// The driver's call to close it would wait for the streams, on the thread that they wait for.
+TEST_F(imports_test, mapping_is_not_closed_while_streams_wait) {
+  detail::deferred_calls& calls = detail::deferred_calls::of_process();
+  const buffer memory(4096, memory_kind::cuda, 0);
+  imports mine(peer_access::mapped);
+  describe_and_open(mine, describe(memory, 0));
+  calls.count_streams(+1);
+  mine.retire(0, why_);
+  EXPECT_EQ(openings(), 1U);
+  EXPECT_FALSE(mine.find({0, 0}, 1, cuda_at(1), why_));
+  calls.count_streams(-1);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (openings() > 0 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  EXPECT_EQ(openings(), 0U);
+  describe_and_open(mine, describe(memory, 0));
+  EXPECT_EQ(openings(), 1U);
 }
 
 TEST_F(imports_test, channels_share_mappings) {

@@ -1,0 +1,64 @@
+#include <chrono>
+#include <tandem/detail/blocking_call.hpp>
+#include <tandem/detail/deferred_calls.hpp>
+#include <utility>
+
+namespace tandem::detail {
+namespace {
+
+/// For a call that begins while there are no operations on streams.
+constexpr std::chrono::milliseconds call_limit{100};
+
+}  // namespace
+
+/// Never destroyed: its thread may wait for ever.
+deferred_calls& deferred_calls::of_process() {
+  static deferred_calls& only = *new deferred_calls;
+  return only;
+}
+
+void deferred_calls::count_streams(int change) noexcept {
+  if (change > 0 && !were_any_.load(std::memory_order_relaxed)) were_any_ = true;
+  const int now = streams_.fetch_add(change) + change;
+  if (now != 0 || !has_pending_.load()) return;
+  // With the lock, which the thread has between its look at the number and its wait.
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+void deferred_calls::make(std::function<void()> call) {
+  if (!were_any_.load()) return call();
+  try {
+    if (streams_.load() <= 0) {
+      run_within(call_limit, std::move(call));
+    } else {
+      defer(std::move(call));
+    }
+  } catch (const error&) {  // no thread for it: the memory stays open
+    return;
+  }
+}
+
+void deferred_calls::defer(std::function<void()> call) {
+  const std::lock_guard lock(mutex_);
+  if (pending_.empty()) {
+    run_detached("to close memory of other processes", [this] { run(); });
+  }
+  pending_.push_back(std::move(call));
+  has_pending_ = true;
+}
+
+void deferred_calls::run() {
+  std::unique_lock lock(mutex_);
+  while (!pending_.empty()) {
+    changed_.wait(lock, [this] { return streams_.load() <= 0; });
+    const std::function<void()> next = std::move(pending_.front());
+    lock.unlock();
+    next();
+    lock.lock();
+    pending_.pop_front();
+  }
+  has_pending_ = false;
+}
+
+}  // namespace tandem::detail
