@@ -2,10 +2,10 @@
 """Training of a GPT of about 1 B parameters on GPUs: the time of a step, memory, and how much a multiplication of matrices
 loses while a collective runs beside it. Prints one JSON line. Run by hand, where there are GPUs.
 
-usage: torchrun --nproc-per-node N gpu_training.py ddp|fsdp2|beside|turns...
+usage: torchrun --nproc-per-node N gpu_training.py ddp|fsdp2|beside|turns|beside_turns...
 
 turns: all of these with NCCL and with Tandem in turn, in the same processes, and the processor's time for a call. Where GPUs and
-processors vary by more than the difference that is looked for, this finds it; memory it does not.
+processors vary by more than the difference that is looked for, this finds it; memory it does not. beside_turns: only what is beside.
 """
 
 import json
@@ -97,12 +97,23 @@ def train(kind, gpu):
 
 
 class Beside:
-    """The time of multiplications, alone or with all_reduce of 64 MiB running beside them on another stream."""
+    """The time of multiplications, alone or with calls on 64 MiB running beside them on another stream: all_reduce, or a message
+    to the next rank and one from the last."""
 
-    def __init__(self, gpu):
+    def __init__(self, gpu, what="all_reduce"):
+        self.call = getattr(self, what)
+        self.received = torch.ones(16 << 20, device=gpu) if what == "messages" else None
         self.factor = torch.randn(8192, 8192, device=gpu, dtype=torch.bfloat16)
         self.data = torch.ones(16 << 20, device=gpu)
         self.side = torch.cuda.Stream()
+
+    def all_reduce(self, group):
+        return [dist.all_reduce(self.data, group=group, async_op=True)]
+
+    def messages(self, group):
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        return dist.batch_isend_irecv([dist.P2POp(dist.isend, self.data, (rank + 1) % ranks, group),
+                                       dist.P2POp(dist.irecv, self.received, (rank - 1) % ranks, group)])
 
     def timed(self, with_calls, group=None):
         torch.cuda.synchronize()
@@ -112,7 +123,8 @@ class Beside:
         for _ in range(20):
             if with_calls:
                 with torch.cuda.stream(self.side):
-                    dist.all_reduce(self.data, group=group, async_op=True).wait()
+                    for work in self.call(group):
+                        work.wait()
             torch.mm(self.factor, self.factor)
         last.record()
         torch.cuda.synchronize()
@@ -135,8 +147,20 @@ def in_turn(names, use, rounds, unused):
     return {name: round(statistics.median(of[unused:]), 3) for name, of in found.items()}
 
 
+def beside_in_turn(gpu, groups=None):
+    groups = groups or both_groups()
+    for what in ("all_reduce", "messages"):
+        on = Beside(gpu, what)
+        took_ms = in_turn(["alone", *groups], lambda name, on=on: on.timed(name != "alone", groups.get(name)), 42, 2)
+        yield {"what": f"multiplications beside {what}", "unit": "ms of 20"} | took_ms
+
+
+def both_groups():
+    return {"nccl": dist.group.WORLD, "tandem": dist.new_group(backend="tandem")}
+
+
 def turns(gpu):
-    groups = {"nccl": dist.group.WORLD, "tandem": dist.new_group(backend="tandem")}
+    groups = both_groups()
     names = list(groups)
     for kind in ("ddp", "fsdp2"):
         both = {name: Training(kind, gpu, group) for name, group in groups.items()}
@@ -153,10 +177,7 @@ def turns(gpu):
         del both
         torch.cuda.empty_cache()
 
-    on = Beside(gpu)
-    yield {"what": "multiplications beside", "unit": "ms of 20"} | in_turn(
-        ["alone", *names], lambda name: on.timed(name != "alone", groups.get(name)), 42, 2)
-
+    yield from beside_in_turn(gpu, groups)
     mine, all_parts = torch.ones(1 << 18, device=gpu), torch.ones(dist.get_world_size() << 18, device=gpu)
     calls = {"all_reduce": lambda group: dist.all_reduce(mine, group=group, async_op=True),
              "all_gather": lambda group: dist.all_gather_into_tensor(all_parts, mine, group=group, async_op=True),
@@ -179,10 +200,11 @@ def main():
     rank = int(os.environ["RANK"])
     gpu = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(gpu)
-    backend = os.environ.get("TANDEM_TEST_BACKEND", "nccl" if "turns" in sys.argv else "tandem")
+    are_in_turn = {"turns": turns, "beside_turns": beside_in_turn}
+    backend = os.environ.get("TANDEM_TEST_BACKEND", "nccl" if are_in_turn.keys() & set(sys.argv) else "tandem")
     dist.init_process_group(backend)
     for mode in sys.argv[1:]:
-        all_found = turns(gpu) if mode == "turns" else [beside(gpu) if mode == "beside" else train(mode, gpu)]
+        all_found = are_in_turn[mode](gpu) if mode in are_in_turn else [beside(gpu) if mode == "beside" else train(mode, gpu)]
         for found in all_found:
             if rank == 0:
                 print(json.dumps({"backend": dist.get_backend(), "mode": mode, "ranks": dist.get_world_size(),

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <limits>
 #include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/deferred_calls.hpp>
 #include <utility>
@@ -8,6 +9,8 @@ namespace {
 
 /// For a call that begins while there are no operations on streams.
 constexpr std::chrono::milliseconds call_limit{100};
+/// Added to the number of operations while a call is made.
+constexpr int being_made = std::numeric_limits<int>::min() / 2;
 
 }  // namespace
 
@@ -20,29 +23,46 @@ deferred_calls& deferred_calls::of_process() {
 void deferred_calls::count_streams(int change) noexcept {
   if (change > 0 && !were_any_.load(std::memory_order_relaxed)) were_any_ = true;
   const int now = streams_.fetch_add(change) + change;
-  if (now != 0 || !has_pending_.load()) return;
-  // With the lock, which the thread has between its look at the number and its wait.
+  if (change > 0 && now < 0) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return streams_.load() > 0; });
+  } else if (now == 0 && has_pending_.load()) {
+    // With the lock, which the thread has between its look at the number and its wait.
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+}
+
+bool deferred_calls::begin() noexcept {
+  int none = 0;
+  return streams_.compare_exchange_strong(none, being_made);
+}
+
+void deferred_calls::make_now(const std::function<void()>& call) {
+  call();
   const std::lock_guard lock(mutex_);
+  streams_ -= being_made;
   changed_.notify_all();
 }
 
 void deferred_calls::make(std::function<void()> call) {
   if (!were_any_.load()) return call();
+  if (!begin()) return defer(std::move(call));
   try {
-    if (streams_.load() <= 0) {
-      run_within(call_limit, std::move(call));
-    } else {
-      defer(std::move(call));
-    }
-  } catch (const error&) {  // no thread for it: the memory stays open
-    return;
+    run_within(call_limit, [this, call] { make_now(call); });
+  } catch (const error&) {
+    make_now(call);  // no thread can be started
   }
 }
 
 void deferred_calls::defer(std::function<void()> call) {
   const std::lock_guard lock(mutex_);
-  if (pending_.empty()) {
-    run_detached("to close memory of other processes", [this] { run(); });
+  try {
+    if (pending_.empty()) {
+      run_detached("to close memory of other processes", [this] { run(); });
+    }
+  } catch (const error&) {
+    return;  // the memory stays open
   }
   pending_.push_back(std::move(call));
   has_pending_ = true;
@@ -51,10 +71,10 @@ void deferred_calls::defer(std::function<void()> call) {
 void deferred_calls::run() {
   std::unique_lock lock(mutex_);
   while (!pending_.empty()) {
-    changed_.wait(lock, [this] { return streams_.load() <= 0; });
+    changed_.wait(lock, [this] { return begin(); });
     const std::function<void()> next = std::move(pending_.front());
     lock.unlock();
-    next();
+    make_now(next);
     lock.lock();
     pending_.pop_front();
   }

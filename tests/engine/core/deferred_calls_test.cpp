@@ -73,21 +73,33 @@ TEST(deferred_calls, are_made_in_order_when_the_last_operation_is_over) {
   EXPECT_EQ(seen->made, (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
-/// An operation may begin after the look at their number.
-TEST(deferred_calls, that_do_not_return_hold_nobody_up) {
+/// A driver makes copies wait for such a call.
+TEST(deferred_calls, operations_begin_behind_a_call) {
   { const operation over; }
   const auto end = std::make_shared<std::promise<void>>();
-  const auto is_over = std::make_shared<std::atomic<bool>>(false);
+  const auto is_made = std::make_shared<std::atomic<bool>>(false);
   const auto begun = std::chrono::steady_clock::now();
-  calls().make([is_over, until = end->get_future().share()] {
+  calls().make([is_made, until = end->get_future().share()] {
     until.wait();
-    *is_over = true;
+    *is_made = true;
   });
-  EXPECT_FALSE(*is_over);
+  EXPECT_FALSE(*is_made) << "its caller does not wait for ever";
   EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s);
-  { const operation other; }
+  std::atomic<bool> has_begun{false};
+  std::thread user([&] {
+    const operation mine;
+    EXPECT_TRUE(*is_made);
+    has_begun = true;
+  });
+  std::this_thread::sleep_for(30ms);
+  EXPECT_FALSE(has_begun);
+  const auto other = std::make_shared<std::atomic<bool>>(false);
+  calls().make([other] { *other = true; });
+  EXPECT_FALSE(*other);
   end->set_value();
-  while (!*is_over) std::this_thread::sleep_for(1ms);
+  user.join();
+  expect_all_made();
+  EXPECT_TRUE(*other);
 }
 
 TEST(deferred_calls, from_several_threads) {

@@ -11,18 +11,19 @@
 
 namespace tandem::detail {
 
-/// Calls of a driver that wait for all streams of a device: CUDA's cuIpcCloseMemHandle does (two
-/// H200, driver 580), and it is not said of which others. A stream may wait for another rank, and
-/// that rank for the loop of this one, which must not make such a call then: it is made later.
+/// Calls of a driver that wait for all streams of a device, as CUDA's cuIpcCloseMemHandle and
+/// cuMemFree do; other threads' copies wait for those (bench/gpu_closing.py: H200, driver 580). A
+/// stream may wait for another rank, and that rank for the loop of this one, which must neither
+/// make such a call then nor have one made: it is made when no operation is on a stream.
 ///
-/// Once operations on streams were counted, calls are made on threads of their own, when there are
-/// none in progress. One that begins meanwhile may hold up such a thread, but not the loop.
+/// Once such operations were counted, calls are made on threads of their own. An operation that is
+/// to begin meanwhile waits for the end of the call.
 /// @par Executor  any thread. One object a process; it is not used in a forked child.
 class deferred_calls {
  public:
   static deferred_calls& of_process();
 
-  /// Operations on streams, which may wait for other ranks: +1, -1.
+  /// Operations on streams, which may wait for other ranks: +1 before it is queued, -1 behind it.
   void count_streams(int change) noexcept;
   /// At once, on this thread if none was ever counted, and then for at most 100 ms; or later.
   /// `call` owns all that it uses.
@@ -33,10 +34,12 @@ class deferred_calls {
  private:
   deferred_calls() = default;
 
+  bool begin() noexcept;
+  void make_now(const std::function<void()>& call);
   void defer(std::function<void()> call);
   void run();
 
-  std::atomic<int> streams_{0};
+  std::atomic<int> streams_{0};  ///< operations; negative while a call is made
   std::atomic<bool> were_any_{false};
   std::atomic<bool> has_pending_{false};
   std::mutex mutex_;
