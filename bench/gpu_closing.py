@@ -126,7 +126,8 @@ def main():
             for thread in threads:
                 thread.join()
             call("cuCtxSynchronize")
-            print(json.dumps({"call": each, "ms": took[0], "closing_beside_ms": closing[0] if while_closing else None,
+            beside_ms = closing[0] if while_closing else None
+            print(json.dumps({"op": "gpu-closing", "call": each, "ms": took[0], "closing_beside_ms": beside_ms,
                               "gpu": name.value.decode()}), flush=True)
     other.stdin.close()
     other.wait()

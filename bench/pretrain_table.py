@@ -9,12 +9,13 @@ LINKS = {"nccl": "NCCL", "tandem-direct": "Tandem, device to device", "tandem-fo
 
 
 FORWARDED = "Tandem, direct asked for, forwarded"
+BEFORE_SHARED_PAGES = {"pretrain", "pretrain-tcp", "pretrain-four"}
 
 
 def link_of(record):
-    """What has carried the messages: before `pretrain-links` memory of PyTorch's expandable segments could not be shared between
+    """What has carried the messages: in the first series memory of PyTorch's expandable segments could not be shared between
     processes, and so was forwarded. All series were measured with those before records named the allocator."""
-    is_direct = record["link"].split(":")[0] == "tandem-direct" and record["op"] != "pretrain-links"
+    is_direct = record["link"].split(":")[0] == "tandem-direct" and record["op"] in BEFORE_SHARED_PAGES
     if is_direct and "expandable_segments:True" in record.get("allocator", "expandable_segments:True"):
         return FORWARDED
     return LINKS[record["link"]]
@@ -86,4 +87,5 @@ def four_bits(records, _ranks=4):
 
 
 TABLES = {"pretrain-links": ("pretrain-links", 2, pretrain), "pretrain-links-bits": ("pretrain-links", 2, bits), "pretrain-four": ("pretrain-four", 4, four), "pretrain-four-bits": ("pretrain-four", 4, four_bits), "pretrain": ("pretrain", 2, pretrain), "pretrain-short": ("pretrain-links", 2, short), "pretrain-bits": ("pretrain", 2, bits),
-          "pretrain-tcp": ("pretrain-tcp", 2, pretrain)}
+          "pretrain-tcp": ("pretrain-tcp", 2, pretrain), "pretrain-schedules": ("pretrain-schedules", 2, pretrain),
+          "pretrain-text": ("pretrain-text", 2, bits)}
