@@ -8,7 +8,6 @@ and while another thread closes memory of another process.
 
 import ctypes
 import json
-import os
 import subprocess
 import sys
 import threading

@@ -1,7 +1,9 @@
 #include <chrono>
 #include <limits>
+#include <string>
 #include <tandem/detail/blocking_call.hpp>
 #include <tandem/detail/deferred_calls.hpp>
+#include <tandem/log.hpp>
 #include <utility>
 
 namespace tandem::detail {
@@ -56,16 +58,17 @@ void deferred_calls::make(std::function<void()> call) {
 }
 
 void deferred_calls::defer(std::function<void()> call) {
-  const std::lock_guard lock(mutex_);
   try {
+    const std::lock_guard lock(mutex_);
     if (pending_.empty()) {
       run_detached("to close memory of other processes", [this] { run(); });
     }
-  } catch (const error&) {
-    return;  // the memory stays open
+    pending_.push_back(std::move(call));
+    has_pending_ = true;
+  } catch (const error& why) {
+    log(log_level::warning, "devices",
+        std::string("memory of another process stays open: ") + why.what());
   }
-  pending_.push_back(std::move(call));
-  has_pending_ = true;
 }
 
 void deferred_calls::run() {
