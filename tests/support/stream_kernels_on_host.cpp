@@ -222,7 +222,7 @@ stream_kernels_on_host::~stream_kernels_on_host() {
 void copy_piece_on_host(char* to, const char* from, std::size_t bytes, unsigned threads) {
   blockDim.x = threads;
   for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
-    detail::copy_piece(to, from, bytes);
+    detail::copy_piece(to, from, bytes, threads);
   }
 }
 

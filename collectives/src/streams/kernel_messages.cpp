@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <new>
 #include <tandem/detail/stream_word.hpp>
@@ -19,9 +20,12 @@ using detail::slot_report;
 
 namespace {
 
-void fill_with_zeros(const buffer& what, accelerator& on) {
+/// What has to be 0 in a `slot_memory`.
+constexpr std::size_t counters_bytes = offsetof(slot_memory, slots);
+
+void fill_with_zeros(const buffer& what, std::size_t bytes, accelerator& on) {
   const device_stream fills(on);
-  on.fill(what.data(), 0, what.size(), fills.get());
+  on.fill(what.data(), 0, bytes, fills.get());
   on.finish(fills.get());
 }
 
@@ -35,7 +39,7 @@ kernel_messages::memory::memory(accelerator& on)
       kernels(detail::stream_kernels::of(on)),
       progress(sizeof(detail::slot_progress), on.kind(), on.device()),
       report(std::make_shared<const kernel_messages::report>(on)) {
-  fill_with_zeros(progress, on);
+  fill_with_zeros(progress, progress.size(), on);
   end.progress = reinterpret_cast<detail::slot_progress*>(progress.data());
   end.report = static_cast<slot_report*>(on.device_pointer(report->words));
 }
@@ -46,7 +50,7 @@ kernel_messages::memory::~memory() {
 
 void kernel_messages::memory::make_slots() {
   slots = detail::slots_of_process::get().make(of);
-  fill_with_zeros(*slots, of);
+  fill_with_zeros(*slots, counters_bytes, of);
   end.own = reinterpret_cast<slot_memory*>(slots->data());
 }
 
@@ -54,7 +58,9 @@ detail::slot_relay::memory kernel_messages::memory::make_relay_slots() {
   struct both {
     both(accelerator& on, std::shared_ptr<const kernel_messages::report> words)
         : slots(on, 2 * sizeof(slot_memory)), report(std::move(words)) {
-      std::memset(slots.data(), 0, slots.size());
+      for (std::size_t i : {0, 1}) {
+        std::memset(slots.data() + i * sizeof(slot_memory), 0, counters_bytes);
+      }
     }
     const pinned_buffer slots;
     const std::shared_ptr<const kernel_messages::report> report;

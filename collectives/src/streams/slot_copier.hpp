@@ -18,9 +18,19 @@ inline bool await_count(const std::uint32_t* counter, std::uint32_t value,
   }
 }
 
-/// What a block sends before it tells so, which takes as long as to copy several pieces: half of
-/// its slots, so that it fills the others meanwhile.
-constexpr std::uint64_t step_bytes = std::uint64_t{slots_per_block} / 2 * slot_bytes;
+/// What a block copies before it tells so, which takes as long as to copy several pieces: a quarter
+/// of its slots. A sender tells that it has filled some when it begins with the next, and a
+/// receiver that it has emptied some when the next have arrived: so that neither waits for ever for
+/// what the other has not told yet, a block needs slots for three steps, and for four to be busy.
+constexpr std::uint64_t step_bytes = std::uint64_t{slots_per_block} / 4 * slot_bytes;
+
+/// Of a block: the threads that copy, from the first on, and the one that waits and tells.
+inline unsigned copying_threads() {
+  return blockDim.x > control_threads ? blockDim.x - control_threads : blockDim.x;
+}
+inline bool is_control() {
+  return threadIdx.x == (blockDim.x > control_threads ? copying_threads() : 0);
+}
 
 /// Of the step of a block's part that begins there.
 inline std::uint64_t bytes_of_step(const block_part& part, std::uint64_t at) {
@@ -40,11 +50,11 @@ inline void in_pieces(std::uint64_t bytes, Use use) {
 class slot_copier {
  public:
   slot_copier(const slot_direction& direction, unsigned block)
-      : direction_(direction), block_(block), count_(direction.counts[block]) {}
+      : direction_(direction), block_(block), count_(direction.counts[block]), told_(count_) {}
 
   /// Behind kernels of other streams that were launched before.
   void begin(bool& is_over) {
-    if (threadIdx.x != 0) return;
+    if (!is_control()) return;
     slot_progress& own = *direction_.progress;
     std::uint32_t found = 0;
     is_over |= !await_count(&done()[block_].value, count_, direction_.report, found);
@@ -55,7 +65,7 @@ class slot_copier {
   void send(const char* data, std::uint64_t bytes, const slot_head& of, bool& is_over) {
     slot_memory& there = *direction_.other;
     const std::uint32_t behind = count_ + pieces_of(bytes);
-    if (threadIdx.x == 0 && !is_over) {
+    if (is_control() && !is_over) {
       const std::uint32_t needed = behind - slots_per_block;
       if (!is_reached(known_emptied_, needed)) {
         const std::uint32_t* const emptied = &there.emptied[block_].value;
@@ -64,16 +74,15 @@ class slot_copier {
     }
     meet();
     const bool moves = !is_over;
-    if (moves) {
+    if (moves && is_control()) tell();
+    if (moves && threadIdx.x < copying_threads()) {
       in_pieces(bytes, [&](std::uint64_t at, std::uint64_t length) {
         message_slot& into = there.slots[block_][slot()];
-        copy_piece(into.data, data + at, length);
+        copy_piece(into.data, data + at, length, copying_threads());
         if (threadIdx.x == 0) into.head = of;
         ++count_;
       });
     }
-    meet();
-    if (moves && threadIdx.x == 0) store_word(&there.filled[block_].value, behind);
     count_ = behind;
   }
 
@@ -82,49 +91,57 @@ class slot_copier {
   void receive(std::uint64_t bytes, const slot_head& of, bool& is_over, Use use) {
     slot_memory& here = *direction_.own;
     const std::uint32_t behind = count_ + pieces_of(bytes);
-    if (threadIdx.x == 0 && !is_over) {
+    if (is_control() && !is_over) {
       std::uint32_t found = 0;
       is_over = !await_count(&here.filled[block_].value, behind, direction_.report, found);
       if (!is_over) is_over = !is_expected(of);
     }
     meet();
     const bool moves = !is_over;
-    if (moves) {
+    if (moves && is_control()) tell();
+    if (moves && threadIdx.x < copying_threads()) {
       in_pieces(bytes, [&](std::uint64_t at, std::uint64_t length) {
         use(static_cast<const char*>(here.slots[block_][slot()].data), at, length);
         ++count_;
       });
     }
-    meet();
-    if (moves && threadIdx.x == 0) store_word(&here.emptied[block_].value, behind);
     count_ = behind;
   }
 
-  // Between a block that sends and one that receives, which waits until so many bytes of the
-  // former's part have been sent, and read.
-
-  void note_sent(const bool& is_over) {
-    if (threadIdx.x == 0 && !is_over) put_word(&done()[block_].value, count_);
-  }
+  /// Of a block that receives, until the one that sends at the same time has read so many bytes of
+  /// its part.
   void await_sent(const slot_direction& send, std::uint64_t bytes, bool& is_over) const {
-    if (threadIdx.x != 0 || is_over) return;
+    if (!is_control() || is_over) return;
     const std::uint32_t sent = send.counts[block_] + pieces_of(bytes);
     std::uint32_t found = 0;
     is_over = !await_count(&send.progress->sent[block_].value, sent, send.report, found);
   }
 
   /// Behind all pieces.
-  void end() {
-    if (threadIdx.x != 0) return;
+  void end(const bool& is_over) {
+    meet();
+    if (!is_control()) return;
     slot_report& report = *direction_.report;
     if (is_send()) direction_.progress->known_emptied[block_].value = known_emptied_;
     publish();
+    if (!is_over) put_word(&told().value, count_);
     put_word(&done()[block_].value, count_);
     put_word(is_send() ? &report.sent[block_] : &report.received[block_], count_);
   }
 
  private:
   bool is_send() const { return direction_.is_send != 0; }
+  slot_counter& told() const {
+    return is_send() ? direction_.other->filled[block_] : direction_.own->emptied[block_];
+  }
+  /// The other rank, of the steps before this one.
+  void tell() {
+    if (told_ == count_) return;
+    told_ = count_;
+    publish();
+    put_word(&told().value, count_);
+    if (is_send()) put_word(&done()[block_].value, count_);
+  }
   slot_counter* done() const {
     return is_send() ? direction_.progress->sent : direction_.progress->received;
   }
@@ -147,7 +164,9 @@ class slot_copier {
   const slot_direction& direction_;
   const unsigned block_;
   std::uint32_t count_;
-  std::uint32_t known_emptied_ = 0;  ///< of the first thread
+  // Of the thread that waits and tells.
+  std::uint32_t told_;
+  std::uint32_t known_emptied_ = 0;
 };
 
 }  // namespace

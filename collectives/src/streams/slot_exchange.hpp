@@ -11,7 +11,8 @@ struct alignas(copy_unit_bytes) exchanged_unit {
 };
 static_assert(sizeof(exchanged_unit) == sizeof(copy_unit));
 
-/// into = own op arrived, by all threads of the block. The order of two operands changes no bits.
+/// into = own op arrived, by the threads of the block that copy. The order of two operands changes
+/// no bits.
 /// @param arrived  in a slot, which is aligned
 template <class Loops, class Op, std::size_t ElementBytes>
 inline void combine_piece(char* into, const char* own, const char* arrived, std::uint64_t bytes) {
@@ -29,12 +30,13 @@ inline void combine_piece(char* into, const char* own, const char* arrived, std:
     Loops::template combine<Op>(&result, &x, &other, in_unit);
     return result;
   };
-  for (unsigned i = threadIdx.x; i < units; i += at_once * blockDim.x) {
+  const unsigned threads = copying_threads();
+  for (unsigned i = threadIdx.x; i < units; i += at_once * threads) {
     exchanged_unit x[at_once];
     copy_unit y[at_once];
     const auto each = [=](auto use) {
       for (unsigned k = 0; k < at_once; ++k) {
-        const unsigned unit = i + k * blockDim.x;
+        const unsigned unit = i + k * threads;
         if (unit < units) use(k, unit);
       }
     };
@@ -43,7 +45,7 @@ inline void combine_piece(char* into, const char* own, const char* arrived, std:
     each([&](unsigned k, unsigned unit) { into_units[unit] = combine(x[k], y[k]); });
   }
   const auto count = static_cast<unsigned>(bytes / ElementBytes);
-  for (unsigned k = units * in_unit + threadIdx.x; k < count; k += blockDim.x) {
+  for (unsigned k = units * in_unit + threadIdx.x; k < count; k += threads) {
     exchanged_unit other;
     for (unsigned b = 0; b < ElementBytes; ++b) {
       other.bytes[b] = static_cast<byte>(load_unit(arrived + k * ElementBytes + b));
@@ -61,14 +63,13 @@ inline void exchange_and_combine(const slot_exchange& what, unsigned index, bool
   const bool is_sender = index % 2 == 0;
   const block_part part = part_of(what.head.bytes, block);
   if (part.bytes == 0) return;
-  if (threadIdx.x == 0) is_over = false;
+  if (is_control()) is_over = false;
   slot_copier by(is_sender ? what.send : what.receive, block);
   by.begin(is_over);
   for (std::uint64_t at = 0; at < part.bytes; at += step_bytes) {
     const std::uint64_t first = part.first + at, bytes = bytes_of_step(part, at);
     if (is_sender) {
       by.send(what.sent + first, bytes, what.head, is_over);
-      by.note_sent(is_over);
       continue;
     }
     by.await_sent(what.send, at + bytes, is_over);
@@ -78,7 +79,7 @@ inline void exchange_and_combine(const slot_exchange& what, unsigned index, bool
                      what.into + first + offset, what.combined + first + offset, arrived, length);
                });
   }
-  by.end();
+  by.end(is_over);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ inline void carry_direction(const Work& work, const slot_direction& direction, u
     has_pieces = has_pieces || part_of(message(i).head.bytes, block).bytes != 0;
   }
   if (!has_pieces) return;
-  if (threadIdx.x == 0) is_over = false;
+  if (is_control()) is_over = false;
   slot_copier by(direction, block);
   by.begin(is_over);
   for (unsigned i = 0; i < direction.messages; ++i) {
@@ -31,12 +31,12 @@ inline void carry_direction(const Work& work, const slot_direction& direction, u
       } else {
         by.receive(bytes, each.head, is_over,
                    [=](const char* from, std::uint64_t offset, std::uint64_t length) {
-                     copy_piece(data + offset, from, length);
+                     copy_piece(data + offset, from, length, copying_threads());
                    });
       }
     }
   }
-  by.end();
+  by.end(is_over);
 }
 
 /// Of several directions at a time: all wait for one another without a deadlock.

@@ -9,13 +9,15 @@ namespace tandem::detail {
 
 /// Thread blocks that carry one message, at most; each has slots and counters of its own.
 constexpr unsigned slot_blocks = 32;
-/// Slots of a block, which it fills in turn: what may be on its way, so that a block fills one
-/// while the receiver's empties another.
-constexpr unsigned slots_per_block = 8;
+/// Slots of a block, which it fills in turn: what may be on its way, so that a block fills some
+/// while the receiver's empties others.
+constexpr unsigned slots_per_block = 16;
 constexpr unsigned slot_bytes = 32 * 1024;
 /// Of a message that is carried by more than one block.
 constexpr unsigned min_bytes_per_block = 8 * 1024;
-constexpr unsigned slot_threads = 512;
+/// Threads of a block, of which the last do not copy: the first of these waits for the other rank
+/// and tells it how far the block is, while the rest copies. As many as an AMD wave has.
+constexpr unsigned slot_threads = 512 + 64, control_threads = 64;
 constexpr unsigned copy_unit_bytes = 16;
 
 /// The blocks that carry a message of so many bytes.

@@ -12,7 +12,7 @@ inline void copy_staged(const staged_copy& what, unsigned block) {
   }
   meet();
   const block_part part = part_of(what.bytes, block);
-  copy_piece(what.to + part.first, what.from + part.first, part.bytes);
+  copy_piece(what.to + part.first, what.from + part.first, part.bytes, blockDim.x);
   meet();
   if (threadIdx.x == 0) store_word(&what.copied[block], what.number);
 }
