@@ -176,7 +176,7 @@ void kernel_calls::join_streams(std::vector<started*>& all) {
 
 void kernel_calls::launch(std::vector<started*> all) {
   join_streams(all);
-  std::vector<on_stream> launches;
+  boost::container::small_vector<on_stream, 4> launches;
   for (started* const each : all) {
     device_side* const side = each->call.side.get();
     on_stream* with = nullptr;
@@ -205,6 +205,7 @@ void kernel_calls::launch(std::vector<started*> all) {
 void kernel_calls::launch(const on_stream& what) {
   device_side& side = *what.side;
   std::vector<kernel_messages::message> messages;
+  messages.reserve(what.calls.size());
   for (const started* const each : what.calls) {
     if (each->op->beginning()) side.await(what.on, each->op->beginning());
     if (each->by.messages) {

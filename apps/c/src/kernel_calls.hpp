@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -87,7 +88,7 @@ class kernel_calls {
   struct on_stream {
     device_side* side = nullptr;
     accelerator::stream on = nullptr;
-    std::vector<started*> calls;
+    boost::container::small_vector<started*, 4> calls;
 
     bool holds_back(const started& later) const noexcept;
   };

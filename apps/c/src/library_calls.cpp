@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <tandem/async.hpp>
 #include <tandem/channels.hpp>
@@ -114,6 +115,7 @@ void library_calls::stage_all(std::span<staged_on_group> calls) {
 
 void library_calls::launch_all(std::span<kernel_on_group> calls) {
   std::vector<kernel_calls::started*> all;
+  all.reserve(calls.size());
   for (auto& [by, what] : calls) {
     if (by->failed_) what.op->finish(std::make_exception_ptr(*by->failed_));
     if (!what.op->is_done()) all.push_back(&what);
@@ -286,21 +288,22 @@ call_batch::~call_batch() {
 void call_batch::launch() {
   std::vector<entry> entries = std::exchange(entries_, {});
   std::ranges::stable_partition(entries, [](const entry& each) { return each.is_receive; });
+  kernels_.reserve(entries.size());
   for (const entry& each : entries) {
     each.op->loop().count_operations(-1);
     each.op->set_in_batch(false);
     each.start(*this);
   }
   const auto calls = std::exchange(ready_, {});
-  std::vector<library_calls*> groups;
+  boost::container::small_vector<library_calls*, 8> groups;
   for (const auto& each : calls) groups.push_back(each.by.get());
   auto staged = std::exchange(staged_, {});
   for (const auto& each : staged) groups.push_back(each.by.get());
   auto kernels = std::exchange(kernels_, {});
   for (const auto& each : kernels) groups.push_back(each.by.get());
   std::ranges::sort(groups);  // locked in one order by all threads
-  groups.erase(std::ranges::unique(groups).begin(), groups.end());
-  std::vector<std::unique_lock<std::mutex>> locks;
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  boost::container::small_vector<std::unique_lock<std::mutex>, 8> locks;
   for (library_calls* const each : groups) locks.emplace_back(each->mutex_);
   std::vector<library_calls::call_on_lane> usable;
   for (const library_calls::call_on_lane& each : calls) {

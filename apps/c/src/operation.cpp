@@ -223,6 +223,17 @@ bool operation_state::finish_if_reached() {
   return is_done();
 }
 
+bool operation_state::finish_if_carried() {
+  if (is_done()) return true;
+  bool is_carried = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_carried = end_ && side_ && is_answered() && side_->is_known_to_have_passed(end_);
+  }
+  if (is_carried) finish(nullptr);
+  return is_done();
+}
+
 bool operation_state::waits_for_relay() {
   const std::lock_guard lock(mutex_);
   return is_relayed_ && !is_done() && end_ && side_ && !side_->is_carried(end_);

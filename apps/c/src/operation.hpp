@@ -148,6 +148,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void was_answered(int from, std::size_t length);
   /// Whether its calls are complete; finishes it if they are.
   bool finish_if_reached();
+  /// The same without a call of the driver: of those whose kernels tell it.
+  bool finish_if_carried();
   /// The same on the loop. If it may not call the driver now: whether it is known to be complete.
   bool finish_if_reached_by_turn();
 

@@ -39,6 +39,7 @@ class queued_operations : public std::enable_shared_from_this<queued_operations>
     progress::time_point deadline;
   };
 
+  void let_go_of_some();
   void look();
   bool look_at_some(std::size_t& left, std::optional<error>& why);
   void look_again();

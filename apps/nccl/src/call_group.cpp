@@ -23,8 +23,10 @@ struct batch_deleter {
 /// Operations of channels, and who waits for them: several are one batch.
 class channel_operations {
  public:
-  explicit channel_operations(bool are_several)
-      : batch_(are_several ? tandem_batch_create() : nullptr) {}
+  channel_operations(bool are_several, std::size_t calls)
+      : batch_(are_several ? tandem_batch_create() : nullptr) {
+    started_.reserve(calls);
+  }
   ~channel_operations() {
     for (const started_operation& each : started_) tandem_op_release(each.op);
   }
@@ -137,9 +139,7 @@ void call_group::post(posted_call call) {
     return;
   }
   if (call.by->is_one_island()) return run_by_library(call);
-  std::vector<posted_call> one;
-  one.push_back(std::move(call));
-  run_calls(std::move(one));
+  run_calls({&call, 1});
 }
 
 void call_group::join(std::shared_ptr<comm_rank> rank, bool is_blocking, comm* into) {
@@ -157,14 +157,18 @@ void call_group::end() {
   if (depth_ == 0) refuse(invalid_usage, "ncclGroupEnd without ncclGroupStart");
   if (--depth_ > 0) return;
   std::vector<joining> joins = std::exchange(joins_, {});
-  std::vector<posted_call> calls = std::exchange(calls_, {});
+  std::vector<posted_call> calls = std::exchange(calls_, std::move(spare_));
+  spare_ = {};
   if (!joins.empty() && !calls.empty()) {
     refuse(invalid_usage,
            "a group joins communicators or makes calls, not both: end it in between");
   }
   if (!joins.empty()) run_joins(std::move(joins));
   for (const posted_call& each : calls) each.by->require_ready();
-  if (!calls.empty()) run_calls(std::move(calls));
+  if (calls.empty()) return;
+  run_calls(calls);
+  calls.clear();
+  spare_ = std::move(calls);
 }
 
 /// At the same time, as each waits for the others.
@@ -196,7 +200,7 @@ void call_group::run_joins(std::vector<joining> all) {
   if (first) std::rethrow_exception(first);
 }
 
-void call_group::run_calls(std::vector<posted_call> all) {
+void call_group::run_calls(std::span<const posted_call> all) {
   std::vector<const posted_call*> by_library;
   std::optional<channel_operations> by_channels;
   const bool are_several = all.size() > 1 || all.front().by_channels.size() > 1;
@@ -204,7 +208,7 @@ void call_group::run_calls(std::vector<posted_call> all) {
     if (each.by->is_one_island()) {
       by_library.push_back(&each);
     } else {
-      if (!by_channels) by_channels.emplace(are_several);
+      if (!by_channels) by_channels.emplace(are_several, all.size());
       by_channels->add(each);
     }
   }

@@ -2,8 +2,10 @@
 
 #include <tandem.h>
 
+#include <boost/container/small_vector.hpp>
 #include <functional>
 #include <memory>
+#include <span>
 #include <tandem/detail/nccl.hpp>
 #include <vector>
 
@@ -24,7 +26,7 @@ struct posted_call {
   /// By the vendor's library, on the program's stream.
   std::function<void(const detail::nccl& library, detail::nc::comm native)> by_library = {};
   /// By channels.
-  std::vector<start_function> by_channels = {};
+  boost::container::small_vector<start_function, 1> by_channels = {};
 };
 
 /// The calls of one thread between ncclGroupStart and ncclGroupEnd, which start together: the
@@ -41,6 +43,10 @@ class call_group {
   /// Starts what has been posted when the outermost group ends. @par Errors thrown: the first of
   /// any call; the others were started, unless they were refused.
   void end();
+  /// Whether the group's last call, if any, is on another stream.
+  bool is_first_on(stream which) const noexcept {
+    return calls_.empty() || calls_.back().on != which;
+  }
   /// Starts the call, or keeps it until the group ends.
   void post(posted_call call);
   /// Joins, or keeps it until the group ends. @param into  null after a failure
@@ -54,11 +60,12 @@ class call_group {
   };
 
   void run_joins(std::vector<joining> all);
-  static void run_calls(std::vector<posted_call> all);
+  static void run_calls(std::span<const posted_call> all);
 
   int depth_ = 0;
   std::vector<joining> joins_;
   std::vector<posted_call> calls_;
+  std::vector<posted_call> spare_;  ///< of the group before: its memory
 };
 
 }  // namespace tandem::nccl_abi

@@ -25,8 +25,9 @@ result post(comm over, stream on, const char* name, Describe describe) {
     call.by = by;
     call.on = on;
     describe(*by, call);
-    if (!by->is_one_island()) require_no_capture(*by, on, name);
-    call_group::of_thread().post(std::move(call));
+    call_group& group = call_group::of_thread();
+    if (!by->is_one_island() && group.is_first_on(on)) require_no_capture(*by, on, name);
+    group.post(std::move(call));
   });
 }
 

@@ -1,9 +1,9 @@
 #include "streams/slot_launch.hpp"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 namespace tandem::detail {
 namespace {
@@ -81,8 +81,8 @@ void launch_messages(std::span<const slot_request> messages,
     const slot_request* what;
     unsigned number;  ///< in its direction, then of its launch
   };
-  std::vector<direction> directions;
-  std::vector<numbered> sorted;
+  boost::container::small_vector<direction, 4> directions;
+  boost::container::small_vector<numbered, 8> sorted;
   sorted.reserve(messages.size());
   for (const slot_request& each : messages) {
     if (each.head.bytes == 0) continue;

@@ -180,8 +180,12 @@ void cuda_device::finish(stream which) {
 }
 
 bool cuda_device::is_capturing(stream which) {
-  const scoped_device here(*this);
   int status = 0;
+  // A handle tells its device; the default streams, whose handles are small numbers, do not.
+  const bool is_default = reinterpret_cast<std::uintptr_t>(which) <= 2;
+  if (!is_default && driver_.is_capturing(cuda_stream(which), &status) == cu::success)
+    return status != 0;
+  const scoped_device here(*this);
   require_success(driver_.is_capturing(cuda_stream(which), &status), "cuStreamIsCapturing");
   return status != 0;
 }
