@@ -51,6 +51,14 @@ template <class Unit>
 inline Unit load_unit(const Unit* at) {
   return *at;
 }
+template <class Unit>
+inline Unit load_once(const Unit* at) {
+  return *at;
+}
+template <class Unit>
+inline void store_once(Unit* at, const Unit& value) {
+  *at = value;
+}
 struct alignas(16) copy_unit {
   std::uint64_t halves[2];
 };

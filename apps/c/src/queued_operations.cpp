@@ -40,7 +40,7 @@ void queued_operations::add(std::shared_ptr<operation_state> op, const char* nam
   group_.loop().submit([self = shared_from_this()] { self->look_again(); });
 }
 
-/// Of the oldest, whose kernels have told that they are complete.
+/// Of the oldest, those that kernels have reported to be complete.
 void queued_operations::let_go_of_some() {
   for (int i = 0; i < let_go_at_once; ++i) {
     std::shared_ptr<operation_state> first;

@@ -9,7 +9,7 @@ inline bool is_reached(std::uint32_t count, std::uint32_t value) {
   return static_cast<std::int32_t>(count - value) >= 0;
 }
 
-template <class Unit>
+template <bool IsSent, class Unit>
 inline void copy_units(char* to, const char* from, std::uint64_t bytes, unsigned threads) {
   constexpr unsigned at_once = 4;
   auto* const into = reinterpret_cast<Unit*>(to);
@@ -19,28 +19,34 @@ inline void copy_units(char* to, const char* from, std::uint64_t bytes, unsigned
     Unit each[at_once];
     for (unsigned k = 0; k < at_once; ++k) {
       const unsigned unit = i + k * threads;
-      if (unit < count) each[k] = load_unit(units + unit);
+      if (unit < count) each[k] = IsSent ? load_once(units + unit) : load_unit(units + unit);
     }
     for (unsigned k = 0; k < at_once; ++k) {
       const unsigned unit = i + k * threads;
-      if (unit < count) into[unit] = each[k];
+      if (unit >= count) continue;
+      if (IsSent) {
+        into[unit] = each[k];
+      } else {
+        store_once(into + unit, each[k]);
+      }
     }
   }
 }
 
-/// By the first threads of the block.
+/// By the first threads of the block. @tparam IsSent  to a slot; else what others write is copied
+template <bool IsSent = false>
 inline void copy_piece(char* to, const char* from, std::uint64_t bytes, unsigned threads) {
   const std::uint64_t alignment =
       reinterpret_cast<std::uint64_t>(to) | reinterpret_cast<std::uint64_t>(from);
   std::uint64_t copied = 0;
   if (alignment % sizeof(copy_unit) == 0) {
     copied = bytes / sizeof(copy_unit) * sizeof(copy_unit);
-    copy_units<copy_unit>(to, from, copied, threads);
+    copy_units<IsSent, copy_unit>(to, from, copied, threads);
   } else if (alignment % sizeof(std::uint32_t) == 0) {
     copied = bytes / sizeof(std::uint32_t) * sizeof(std::uint32_t);
-    copy_units<std::uint32_t>(to, from, copied, threads);
+    copy_units<IsSent, std::uint32_t>(to, from, copied, threads);
   }
-  copy_units<char>(to + copied, from + copied, bytes - copied, threads);
+  copy_units<IsSent, char>(to + copied, from + copied, bytes - copied, threads);
 }
 
 }  // namespace

@@ -18,13 +18,18 @@ inline bool await_count(const std::uint32_t* counter, std::uint32_t value,
   }
 }
 
-/// What a block copies before it tells so, which takes as long as to copy several pieces: a quarter
-/// of its slots. A sender tells that it has filled some when it begins with the next, and a
-/// receiver that it has emptied some when the next have arrived: so that neither waits for ever for
-/// what the other has not told yet, a block needs slots for three steps, and for four to be busy.
-constexpr std::uint64_t step_bytes = std::uint64_t{slots_per_block} / 4 * slot_bytes;
+/// What a block copies before it notifies the other rank, which takes as long as to copy several
+/// pieces. A sender notifies that it has filled some when it begins with the next, and a receiver
+/// that it has emptied some when the next have arrived: a block needs slots for three steps, or
+/// each would wait for what the other has not sent yet, and for more to be busy.
+/// Longer messages have longer steps, which cost less (two H200, bench/RESULTS.md).
+constexpr std::uint64_t step_bytes_of(std::uint64_t message_bytes) {
+  constexpr std::uint64_t max_in_short_steps = std::uint64_t{64} << 20;
+  return slots_per_block / (message_bytes <= max_in_short_steps ? 8 : 4) *
+         std::uint64_t{slot_bytes};
+}
 
-/// Of a block: the threads that copy, from the first on, and the one that waits and tells.
+/// Of a block: the threads that copy, from the first on, and the one that waits and notifies.
 inline unsigned copying_threads() {
   return blockDim.x > control_threads ? blockDim.x - control_threads : blockDim.x;
 }
@@ -33,7 +38,8 @@ inline bool is_control() {
 }
 
 /// Of the step of a block's part that begins there.
-inline std::uint64_t bytes_of_step(const block_part& part, std::uint64_t at) {
+inline std::uint64_t bytes_of_step(const block_part& part, std::uint64_t at,
+                                   std::uint64_t step_bytes) {
   const std::uint64_t left = part.bytes - at;
   return left < step_bytes ? left : step_bytes;
 }
@@ -50,7 +56,7 @@ inline void in_pieces(std::uint64_t bytes, Use use) {
 class slot_copier {
  public:
   slot_copier(const slot_direction& direction, unsigned block)
-      : direction_(direction), block_(block), count_(direction.counts[block]), told_(count_) {}
+      : direction_(direction), block_(block), count_(direction.counts[block]), notified_(count_) {}
 
   /// Behind kernels of other streams that were launched before.
   void begin(bool& is_over) {
@@ -74,11 +80,11 @@ class slot_copier {
     }
     meet();
     const bool moves = !is_over;
-    if (moves && is_control()) tell();
+    if (moves && is_control()) notify_peer();
     if (moves && threadIdx.x < copying_threads()) {
       in_pieces(bytes, [&](std::uint64_t at, std::uint64_t length) {
         message_slot& into = there.slots[block_][slot()];
-        copy_piece(into.data, data + at, length, copying_threads());
+        copy_piece<true>(into.data, data + at, length, copying_threads());
         if (threadIdx.x == 0) into.head = of;
         ++count_;
       });
@@ -98,7 +104,7 @@ class slot_copier {
     }
     meet();
     const bool moves = !is_over;
-    if (moves && is_control()) tell();
+    if (moves && is_control()) notify_peer();
     if (moves && threadIdx.x < copying_threads()) {
       in_pieces(bytes, [&](std::uint64_t at, std::uint64_t length) {
         use(static_cast<const char*>(here.slots[block_][slot()].data), at, length);
@@ -124,22 +130,22 @@ class slot_copier {
     slot_report& report = *direction_.report;
     if (is_send()) direction_.progress->known_emptied[block_].value = known_emptied_;
     publish();
-    if (!is_over) put_word(&told().value, count_);
+    if (!is_over) put_word(&notified().value, count_);
     put_word(&done()[block_].value, count_);
     put_word(is_send() ? &report.sent[block_] : &report.received[block_], count_);
   }
 
  private:
   bool is_send() const { return direction_.is_send != 0; }
-  slot_counter& told() const {
+  slot_counter& notified() const {
     return is_send() ? direction_.other->filled[block_] : direction_.own->emptied[block_];
   }
   /// The other rank, of the steps before this one.
-  void tell() {
-    if (told_ == count_) return;
-    told_ = count_;
+  void notify_peer() {
+    if (notified_ == count_) return;
+    notified_ = count_;
     publish();
-    put_word(&told().value, count_);
+    put_word(&notified().value, count_);
     if (is_send()) put_word(&done()[block_].value, count_);
   }
   slot_counter* done() const {
@@ -164,8 +170,8 @@ class slot_copier {
   const slot_direction& direction_;
   const unsigned block_;
   std::uint32_t count_;
-  // Of the thread that waits and tells.
-  std::uint32_t told_;
+  // Of the thread that waits and notifies.
+  std::uint32_t notified_;
   std::uint32_t known_emptied_ = 0;
 };
 

@@ -87,6 +87,24 @@ inline copy_unit load_unit(const copy_unit* at) {
 #else
 using copy_unit = uint4;
 #endif
+#if !defined(__clang__)
+// What is read or written once, so that slots stay in the cache of the device.
+
+inline copy_unit load_once(const copy_unit* at) {
+  return __ldcs(at);
+}
+inline void store_once(copy_unit* at, const copy_unit& value) {
+  __stcs(at, value);
+}
+#endif
+template <class Unit>
+inline Unit load_once(const Unit* at) {
+  return *at;
+}
+template <class Unit>
+inline void store_once(Unit* at, const Unit& value) {
+  *at = value;
+}
 template <class Unit>
 inline Unit load_unit(const Unit* at) {
   return *static_cast<const volatile Unit*>(at);

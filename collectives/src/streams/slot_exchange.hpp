@@ -21,28 +21,28 @@ inline void combine_piece(char* into, const char* own, const char* arrived, std:
   const bool is_aligned = alignment % copy_unit_bytes == 0;
   const auto units = static_cast<unsigned>(is_aligned ? bytes / copy_unit_bytes : 0);
   const auto* const arrived_units = reinterpret_cast<const copy_unit*>(arrived);
-  const auto* const own_units = reinterpret_cast<const exchanged_unit*>(own);
-  auto* const into_units = reinterpret_cast<exchanged_unit*>(into);
+  const auto* const own_units = reinterpret_cast<const copy_unit*>(own);
+  auto* const into_units = reinterpret_cast<copy_unit*>(into);
   constexpr unsigned in_unit = copy_unit_bytes / ElementBytes, at_once = 4;
-  const auto combine = [](const exchanged_unit& x, const copy_unit& y) {
+  const auto combine = [](const copy_unit& x, const copy_unit& y) {
+    const auto mine = __builtin_bit_cast(exchanged_unit, x);
     const auto other = __builtin_bit_cast(exchanged_unit, y);
     exchanged_unit result;
-    Loops::template combine<Op>(&result, &x, &other, in_unit);
-    return result;
+    Loops::template combine<Op>(&result, &mine, &other, in_unit);
+    return __builtin_bit_cast(copy_unit, result);
   };
   const unsigned threads = copying_threads();
   for (unsigned i = threadIdx.x; i < units; i += at_once * threads) {
-    exchanged_unit x[at_once];
-    copy_unit y[at_once];
+    copy_unit x[at_once], y[at_once];
     const auto each = [=](auto use) {
       for (unsigned k = 0; k < at_once; ++k) {
         const unsigned unit = i + k * threads;
         if (unit < units) use(k, unit);
       }
     };
-    each([&](unsigned k, unsigned unit) { x[k] = own_units[unit]; });
+    each([&](unsigned k, unsigned unit) { x[k] = load_once(own_units + unit); });
     each([&](unsigned k, unsigned unit) { y[k] = load_unit(arrived_units + unit); });
-    each([&](unsigned k, unsigned unit) { into_units[unit] = combine(x[k], y[k]); });
+    each([&](unsigned k, unsigned unit) { store_once(into_units + unit, combine(x[k], y[k])); });
   }
   const auto count = static_cast<unsigned>(bytes / ElementBytes);
   for (unsigned k = units * in_unit + threadIdx.x; k < count; k += threads) {
@@ -66,8 +66,9 @@ inline void exchange_and_combine(const slot_exchange& what, unsigned index, bool
   if (is_control()) is_over = false;
   slot_copier by(is_sender ? what.send : what.receive, block);
   by.begin(is_over);
+  const std::uint64_t step_bytes = step_bytes_of(what.head.bytes);
   for (std::uint64_t at = 0; at < part.bytes; at += step_bytes) {
-    const std::uint64_t first = part.first + at, bytes = bytes_of_step(part, at);
+    const std::uint64_t first = part.first + at, bytes = bytes_of_step(part, at, step_bytes);
     if (is_sender) {
       by.send(what.sent + first, bytes, what.head, is_over);
       continue;

@@ -23,8 +23,9 @@ inline void carry_direction(const Work& work, const slot_direction& direction, u
   for (unsigned i = 0; i < direction.messages; ++i) {
     const slot_message& each = message(i);
     const block_part part = part_of(each.head.bytes, block);
+    const std::uint64_t step_bytes = step_bytes_of(each.head.bytes);
     for (std::uint64_t at = 0; at < part.bytes; at += step_bytes) {
-      const std::uint64_t bytes = bytes_of_step(part, at);
+      const std::uint64_t bytes = bytes_of_step(part, at, step_bytes);
       char* const data = each.data + part.first + at;
       if (direction.is_send != 0) {
         by.send(data, bytes, each.head, is_over);

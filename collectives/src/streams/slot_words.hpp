@@ -16,7 +16,7 @@ constexpr unsigned slot_bytes = 32 * 1024;
 /// Of a message that is carried by more than one block.
 constexpr unsigned min_bytes_per_block = 8 * 1024;
 /// Threads of a block, of which the last do not copy: the first of these waits for the other rank
-/// and tells it how far the block is, while the rest copies. As many as an AMD wave has.
+/// and notifies it, while the rest copies. As many as an AMD wave has.
 constexpr unsigned slot_threads = 512 + 64, control_threads = 64;
 constexpr unsigned copy_unit_bytes = 16;
 
