@@ -4,6 +4,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <tandem/detail/stream_word.hpp>
 #include <utility>
@@ -79,9 +80,9 @@ struct device_side::stream_point {
   accelerator::event event = nullptr;
   std::shared_ptr<staged_block> block;  ///< null: the event tells it
   bool is_filled = false;
-  std::vector<kernel_messages::end> carried;  ///< by kernels
-  bool is_known_by_kernels = false;           ///< they tell it, else the event does behind them
-  accelerator::stream on = nullptr;           ///< where it is
+  boost::container::small_vector<kernel_messages::end, 2> carried;  ///< by kernels
+  bool is_known_by_kernels = false;  ///< they tell it, else the event does behind them
+  accelerator::stream on = nullptr;  ///< where it is
 };
 
 device_side::device_side(progress& loop, accelerator& on, bool streams_wait)
@@ -128,20 +129,20 @@ device_side::point device_side::emptied(std::shared_ptr<staged_block> which,
   return made;
 }
 
-device_side::point device_side::carried(std::vector<kernel_messages::end> which,
+device_side::point device_side::carried(std::span<const kernel_messages::end> which,
                                         accelerator::stream on, bool is_awaited) const {
   const auto made = std::make_shared<stream_point>();
-  made->carried = std::move(which);
+  made->carried.assign(which.begin(), which.end());
   made->is_known_by_kernels = true;
   made->on = on;
   if (is_awaited) made->record(events_, on_, on);
   return made;
 }
 
-device_side::point device_side::behind(std::vector<kernel_messages::end> which,
+device_side::point device_side::behind(std::span<const kernel_messages::end> which,
                                        accelerator::stream on) const {
   const auto made = std::make_shared<stream_point>();
-  made->carried = std::move(which);
+  made->carried.assign(which.begin(), which.end());
   made->record(events_, on_, on);
   made->on = on;
   return made;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <tandem/accelerator.hpp>
 #include <tandem/kernel_messages.hpp>
 #include <vector>
@@ -43,9 +44,9 @@ class device_side {
   point emptied(std::shared_ptr<staged_block> which, accelerator::stream out, bool is_awaited);
   /// The end of messages that kernels on that stream carry out, which pass without a call, too; or
   /// of what is on the stream behind them. @param is_awaited  as above
-  point carried(std::vector<kernel_messages::end> which, accelerator::stream on,
+  point carried(std::span<const kernel_messages::end> which, accelerator::stream on,
                 bool is_awaited) const;
-  point behind(std::vector<kernel_messages::end> which, accelerator::stream on) const;
+  point behind(std::span<const kernel_messages::end> which, accelerator::stream on) const;
   /// Of those: whether kernels have carried the messages, without a call.
   bool is_carried(const point& what) const noexcept;
   staging& blocks() noexcept { return *blocks_; }

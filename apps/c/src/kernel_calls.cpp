@@ -216,12 +216,12 @@ void kernel_calls::launch(const on_stream& what) {
   auto end = ends.begin();
   for (started* const each : what.calls) {
     if (each->by.messages) {
-      each->end = side.carried({std::move(*end++)}, what.on, !each->call.is_in_stream);
+      each->end = side.carried({&*end++, 1}, what.on, !each->call.is_in_stream);
     } else {
       auto launched = each->by.collectives->launch(each->call.by_kernels, what.on);
       each->end = launched.is_complete_then
-                      ? side.carried(std::move(launched.ends), what.on, !each->call.is_in_stream)
-                      : side.behind(std::move(launched.ends), what.on);
+                      ? side.carried(launched.ends, what.on, !each->call.is_in_stream)
+                      : side.behind(launched.ends, what.on);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <tandem/collectives.hpp>
 #include <tandem/kernel_collectives.hpp>
 #include <tandem/library_queue.hpp>
+#include <utility>
 
 #include "operation.hpp"
 
@@ -26,6 +27,12 @@ struct data_call {
   std::size_t bytes = 0;
   function carry_out = {};
 };
+/// The same for the loop.
+inline operation_body body_of(data_call what) {
+  return [what = std::move(what)](operation_state& self) {
+    return what.carry_out(self, what.from, what.into);
+  };
+}
 
 /// A call of a vendor's library that an operation makes.
 struct library_call {

@@ -158,6 +158,7 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
   }
   if (!by_library) {
     group_.loop().count_operations(-1);
+    if (!body) body = body_of(std::move(call.data));
     return group_.submit(std::move(op), std::move(body));
   }
   call_on_lane made{shared_from_this(), &on, std::move(op), std::move(call)};

@@ -20,7 +20,7 @@ using ordering = operation_state::ordering;
 
 /// What an operation does: a body for the loop, and the same as a call of a vendor's library.
 struct work {
-  operation_body by_channels;
+  operation_body by_channels;    ///< empty: of the data of `by_library`
   library_call by_library = {};  ///< without `make`: channels only
   int type = -1;                 ///< of elements that are combined
 };
@@ -46,13 +46,10 @@ std::size_t bytes_of_all(std::span<const std::size_t> lengths, const_view own,
 /// Of a collective. @param bytes  as of `data_call`
 work data_work(mutable_view from, mutable_view into, std::size_t bytes, data_call::function body,
                library_call by_library, int type = -1) {
-  by_library.data = {from, into, false, bytes, body};
+  by_library.data = {from, into, false, bytes, std::move(body)};
   by_library.by_kernels.from = from;
   by_library.by_kernels.into = into;
-  operation_body by_channels = [from, into, body = std::move(body)](operation_state& self) {
-    return body(self, from, into);
-  };
-  return {std::move(by_channels), std::move(by_library), type};
+  return {{}, std::move(by_library), type};
 }
 
 void start_now(const std::shared_ptr<group_of_ranks>& among, std::shared_ptr<operation_state> op,
@@ -83,8 +80,11 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
     work what = describe(among);
     what.by_library.name = name;
     const tandem_buffer* const on_device = find_on_device(used);
-    if (on_device == nullptr || among->library() == nullptr) what.by_library.make = nullptr;
-    if (on_device == nullptr) what.by_library.data = {};
+    if (on_device == nullptr || among->library() == nullptr) {
+      what.by_library.make = nullptr;
+      if (!what.by_channels) what.by_channels = body_of(std::move(what.by_library.data));
+      what.by_library.data = {};
+    }
     if (on_device != nullptr) {
       const memory_kind kind = kind_of(on_device->kind);
       std::shared_ptr<device_side> side = among->job()->side_of(kind, on_device->device);
@@ -148,12 +148,11 @@ work message_work(const group_of_ranks& among, int peer, int tag, bool is_send, 
   if (tag == 0 && is_other) {
     by_library.message = view;
     by_library.make = std::move(make);
-    by_library.data = {view, is_send ? mutable_view() : view, !is_send, view.bytes, body};
+    by_library.data = {view, is_send ? mutable_view() : view, !is_send, view.bytes,
+                       std::move(body)};
+    return {{}, std::move(by_library)};
   }
-  operation_body by_channels = [view, body = std::move(body)](operation_state& self) {
-    return body(self, view, view);
-  };
-  return {std::move(by_channels), std::move(by_library)};
+  return {body_of({view, view, false, view.bytes, std::move(body)}), std::move(by_library)};
 }
 
 }  // namespace

@@ -255,7 +255,8 @@ TANDEM_NCCL_FUNCTION(result, ncclSend,
   constexpr auto name = "ncclSend";
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     checked_rank(by, to, name, "peer");
-    call.by_channels.push_back(send_to(by, buffer_at(by, from, count, type), to));
+    const tandem_buffer message = buffer_at(by, from, count, type);
+    if (!by.is_one_island()) return call.by_channels.push_back(send_to(by, message, to));
     call.by_library = [=, &by](const nccl& library, nc::comm native) {
       note_message(by, to, count * bytes_of(type), true);
       require_ok(library.send(from, count, type, to, native, on), library, native, name);
@@ -268,7 +269,8 @@ TANDEM_NCCL_FUNCTION(result, ncclRecv,
   constexpr auto name = "ncclRecv";
   return post(over, on, name, [&](comm_rank& by, posted_call& call) {
     checked_rank(by, from, name, "peer");
-    call.by_channels.push_back(receive_from(by, buffer_at(by, into, count, type), from));
+    const tandem_buffer message = buffer_at(by, into, count, type);
+    if (!by.is_one_island()) return call.by_channels.push_back(receive_from(by, message, from));
     call.by_library = [=, &by](const nccl& library, nc::comm native) {
       note_message(by, from, count * bytes_of(type), false);
       require_ok(library.recv(into, count, type, from, native, on), library, native, name);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <tandem/detail/stream_word.hpp>
 #include <tandem/kernel_messages.hpp>
@@ -133,7 +134,7 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
                         {static_cast<std::uint32_t>(each.data.bytes), each.call}});
   }
   const memory& first = *what.front().between->memory_;
-  detail::launch_messages(requests, [&](detail::slot_work& work) {
+  const auto launch_work = [&](detail::slot_work& work) {
     for (const message& each : what) each.between->memory_->note_launch(each.is_send);
     const unsigned blocks = work.blocks * work.directions;
     const auto launch_by = [&](accelerator::kernel by, void* argument) {
@@ -145,7 +146,8 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
     } else {
       launch_by(first.kernels->carry_messages(), &work);
     }
-  });
+  };
+  detail::launch_messages(requests, std::ref(launch_work));
   for (const message& each : what) ends.push_back(each.between->end_of(each.is_send));
   return ends;
 }
