@@ -32,7 +32,7 @@ enum class kernel_path : std::uint8_t { direct, relayed, either };
 /// @par Cost  A launch for the messages, and one for each other rank to combine their data; of two
 ///   ranks one launch for both in all_reduce and reduce_scatter. In bytes as `queue_steps`
 ///   (src/streams/kernel_steps.hpp) says.
-/// @par Memory  8 MiB of the device for each other rank, and scratch memory of a multiple of
+/// @par Memory  16 MiB of the device for each other rank, and scratch memory of a multiple of
 ///   `scratch_bytes`.
 /// @par Failure, Threads  As of `kernel_messages`.
 class kernel_collectives {

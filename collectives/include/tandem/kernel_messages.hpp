@@ -24,14 +24,14 @@ namespace tandem {
 /// whose kernel copies it out (the way of NCCL's kernels), and no processor takes part. Elsewhere
 /// they are relayed: the slots are in pinned memory, and the loops of both ranks pass pieces of
 /// 32 KiB on through the channel between them, without a call of the driver. A message longer than
-/// the slots takes both kernels at a time: a send of more than 8 MiB completes when the peer has
+/// the slots takes both kernels at a time: a send of more than 16 MiB completes when the peer has
 /// launched its receive. All thread blocks of such messages have to fit on the GPU at a time.
 ///
 /// The k-th send of a rank matches the k-th receive of the other; both have the same length, of
 /// less than 4 GiB.
 ///
-/// @par Cost  Some 8 MiB of device memory on both, 17 MiB of pinned memory if they are relayed; as
-///   many thread blocks of 512 threads as a message has 8 KiB, at most 32 in each direction, which
+/// @par Cost  Some 16 MiB of device memory on both, 33 MiB of pinned memory if they are relayed; as
+///   many thread blocks of 576 threads as a message has 8 KiB, at most 32 in each direction, which
 ///   stay on the GPU until the peer's have come.
 /// @par Failure  A loss of the peer has to be noticed elsewhere (`stream_messages`) unless they are
 ///   relayed, and `abort` to be called then.
