@@ -40,7 +40,7 @@ tandem_test(plan_tests
     collectives/two_level_blocks_test.cpp
     collectives/two_level_test.cpp)
 
-tandem_test(reduction_tests OPTIMISED
+tandem_test(reduction_tests TIMEOUT 300 OPTIMISED
   INCLUDE "${PROJECT_SOURCE_DIR}/collectives/src"
   SOURCES
     collectives/inputs.cpp

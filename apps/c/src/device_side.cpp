@@ -152,8 +152,8 @@ bool device_side::is_carried(const point& what) const noexcept {
   return what->are_carried();
 }
 
-bool device_side::is_known_to_have_passed(const point& what) const noexcept {
-  return what->is_known_by_kernels && what->are_carried();
+bool device_side::is_by_kernels(const point& what) const noexcept {
+  return what->is_known_by_kernels;
 }
 
 bool device_side::has_passed(const point& what) const {

@@ -50,8 +50,8 @@ class device_side {
   /// Of those: whether kernels have carried the messages, without a call.
   bool is_carried(const point& what) const noexcept;
   staging& blocks() noexcept { return *blocks_; }
-  /// The same, if they alone tell that the point has passed; else false.
-  bool is_known_to_have_passed(const point& what) const noexcept;
+  /// Whether that alone is the point.
+  bool is_by_kernels(const point& what) const noexcept;
   bool has_passed(const point& what) const;
   /// Later work on the stream waits for the point.
   void await(accelerator::stream which, const point& what);

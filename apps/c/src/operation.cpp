@@ -223,12 +223,18 @@ bool operation_state::finish_if_reached() {
   return is_done();
 }
 
+bool operation_state::ends_by_kernels() const {
+  const std::lock_guard lock(mutex_);
+  return end_ && side_ && side_->is_by_kernels(end_);
+}
+
 bool operation_state::finish_if_carried() {
   if (is_done()) return true;
   bool is_carried = false;
   {
     const std::lock_guard lock(mutex_);
-    is_carried = end_ && side_ && is_answered() && side_->is_known_to_have_passed(end_);
+    is_carried =
+        end_ && side_ && is_answered() && side_->is_by_kernels(end_) && side_->is_carried(end_);
   }
   if (is_carried) finish(nullptr);
   return is_done();

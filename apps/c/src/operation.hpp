@@ -148,7 +148,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void was_answered(int from, std::size_t length);
   /// Whether its calls are complete; finishes it if they are.
   bool finish_if_reached();
-  /// The same without a call of the driver: of those whose kernels tell it.
+  /// Whether kernels report its end, so that it is known without a call of the driver. @pre queued
+  bool ends_by_kernels() const;
+  /// Of those: as `finish_if_reached`.
   bool finish_if_carried();
   /// The same on the loop. If it may not call the driver now: whether it is known to be complete.
   bool finish_if_reached_by_turn();

@@ -33,9 +33,11 @@ queued_operations::queued_operations(group_of_ranks& group,
 void queued_operations::add(std::shared_ptr<operation_state> op, const char* name,
                             const library_queue* by) {
   let_go_of_some();
+  const bool is_by_kernels = op->ends_by_kernels();
   const auto limit = op->timeout.value_or(group_.job()->operation_timeout());
   const std::lock_guard lock(mutex_);
-  entries_.push_back({std::move(op), name, by, std::chrono::steady_clock::now() + limit});
+  (is_by_kernels ? by_kernels_ : others_)
+      .push_back({std::move(op), name, by, std::chrono::steady_clock::now() + limit});
   if (std::exchange(is_looking_, true)) return;
   group_.loop().submit([self = shared_from_this()] { self->look_again(); });
 }
@@ -46,12 +48,12 @@ void queued_operations::let_go_of_some() {
     std::shared_ptr<operation_state> first;
     {
       const std::lock_guard lock(mutex_);
-      if (entries_.empty()) return;
-      first = entries_.front().op;
+      if (by_kernels_.empty()) return;
+      first = by_kernels_.front().op;
     }
     if (!first->finish_if_carried()) return;
     const std::lock_guard lock(mutex_);
-    if (!entries_.empty() && entries_.front().op == first) entries_.pop_front();
+    if (!by_kernels_.empty() && by_kernels_.front().op == first) by_kernels_.pop_front();
   }
 }
 
@@ -67,21 +69,26 @@ void queued_operations::look_again() {
 void queued_operations::look() {
   if (std::optional<error> failure = find_failure_()) return group_.job()->fail(*failure);
   std::optional<error> why;
-  std::size_t left = 0;
-  while (look_at_some(left, why)) {
+  for (entries* const each : {&by_kernels_, &others_}) {
+    std::size_t left = 0;
+    while (look_at_some(*each, left, why)) {
+    }
   }
-  if (why) group_.job()->fail(*why);
+  if (why) return group_.job()->fail(*why);
+  const std::lock_guard lock(mutex_);
+  is_looking_ = !by_kernels_.empty() || !others_.empty();
+  if (is_looking_) look_again();
 }
 
 /// @param left  of those that were looked at, what is not complete
-bool queued_operations::look_at_some(std::size_t& left, std::optional<error>& why) {
+bool queued_operations::look_at_some(entries& in, std::size_t& left, std::optional<error>& why) {
   const std::lock_guard lock(mutex_);
   const progress::driver_turn mine(group_.loop());
   const bool may_call = mine.may_call();
   const auto now = std::chrono::steady_clock::now();
-  left = std::min(left, entries_.size());
-  const auto first = entries_.begin() + static_cast<std::ptrdiff_t>(left);
-  const std::size_t count = std::min(entries_.size() - left, looked_at_once);
+  left = std::min(left, in.size());
+  const auto first = in.begin() + static_cast<std::ptrdiff_t>(left);
+  const std::size_t count = std::min(in.size() - left, looked_at_once);
   const auto last = first + static_cast<std::ptrdiff_t>(count);
   const auto end = std::remove_if(first, last, [may_call](const entry& each) {
     return may_call ? each.op->finish_if_reached() : each.op->is_done();
@@ -92,12 +99,9 @@ bool queued_operations::look_at_some(std::size_t& left, std::optional<error>& wh
   });
   if (first_late != end && !why) why = late(*first_late);
   left += static_cast<std::size_t>(end - first);
-  const bool are_all = last == entries_.end();
-  entries_.erase(end, last);
-  if (!are_all) return true;
-  is_looking_ = !entries_.empty();
-  if (is_looking_) look_again();
-  return false;
+  const bool are_all = last == in.end();
+  in.erase(end, last);
+  return !are_all;
 }
 
 error queued_operations::late(const entry& which) const {
@@ -114,24 +118,26 @@ error queued_operations::late(const entry& which) const {
                  "more time"});
 }
 
-void queued_operations::finish() {
-  std::vector<entry> all;
-  {
-    const std::lock_guard lock(mutex_);
-    all.assign(entries_.begin(), entries_.end());
+/// @param takes  lets go of them
+std::vector<queued_operations::entry> queued_operations::all_entries(bool takes) {
+  const std::lock_guard lock(mutex_);
+  std::vector<entry> all(by_kernels_.begin(), by_kernels_.end());
+  all.insert(all.end(), others_.begin(), others_.end());
+  if (takes) {
+    by_kernels_.clear();
+    others_.clear();
   }
-  for (const entry& each : all) {
+  return all;
+}
+
+void queued_operations::finish() {
+  for (const entry& each : all_entries(false)) {
     if (each.op->is_answered()) each.op->wait(each.deadline);
   }
 }
 
 void queued_operations::fail(const error& why) {
-  std::deque<entry> all;
-  {
-    const std::lock_guard lock(mutex_);
-    all.swap(entries_);
-  }
-  for (const entry& each : all) {
+  for (const entry& each : all_entries(true)) {
     if (!each.op->finish_if_reached_by_turn()) each.op->finish(std::make_exception_ptr(why));
   }
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <tandem/error.hpp>
 #include <tandem/library_queue.hpp>
+#include <vector>
 
 #include "operation.hpp"
 
@@ -39,9 +40,12 @@ class queued_operations : public std::enable_shared_from_this<queued_operations>
     progress::time_point deadline;
   };
 
+  using entries = std::deque<entry>;
+
   void let_go_of_some();
   void look();
-  bool look_at_some(std::size_t& left, std::optional<error>& why);
+  bool look_at_some(entries& in, std::size_t& left, std::optional<error>& why);
+  std::vector<entry> all_entries(bool takes);
   void look_again();
   error late(const entry& which) const;
 
@@ -49,7 +53,7 @@ class queued_operations : public std::enable_shared_from_this<queued_operations>
   const std::function<std::optional<error>()> find_failure_;
   boost::asio::steady_timer timer_;
   std::mutex mutex_;  ///< never held for long: also the loop takes it
-  std::deque<entry> entries_;
+  entries by_kernels_, others_;
   bool is_looking_ = false;
 };
 

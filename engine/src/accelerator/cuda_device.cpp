@@ -181,12 +181,15 @@ void cuda_device::finish(stream which) {
 
 bool cuda_device::is_capturing(stream which) {
   int status = 0;
-  // A handle tells its device; the default streams, whose handles are small numbers, do not.
+  const auto ask = [&] { return driver_.is_capturing(cuda_stream(which), &status); };
+  // A handle names its device; the default streams, whose handles are small numbers, do not.
   const bool is_default = reinterpret_cast<std::uintptr_t>(which) <= 2;
-  if (!is_default && driver_.is_capturing(cuda_stream(which), &status) == cu::success)
-    return status != 0;
-  const scoped_device here(*this);
-  require_success(driver_.is_capturing(cuda_stream(which), &status), "cuStreamIsCapturing");
+  cu::result answer = is_default ? cu::invalid_context : ask();
+  if (answer == cu::invalid_context) {
+    const scoped_device here(*this);
+    answer = ask();
+  }
+  require_success(answer, "cuStreamIsCapturing");
   return status != 0;
 }
 

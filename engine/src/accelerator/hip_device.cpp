@@ -170,12 +170,15 @@ void hip_device::finish(stream which) {
 
 bool hip_device::is_capturing(stream which) {
   int status = 0;
-  // A handle tells its device; the default streams, whose handles are small numbers, do not.
+  const auto ask = [&] { return driver_.is_capturing(hip_stream(which), &status); };
+  // A handle names its device; the default streams, whose handles are small numbers, do not.
   const bool is_default = reinterpret_cast<std::uintptr_t>(which) <= 2;
-  if (!is_default && driver_.is_capturing(hip_stream(which), &status) == amd::success)
-    return status != 0;
-  const scoped_device here(*this);
-  require_success(driver_.is_capturing(hip_stream(which), &status), "hipStreamIsCapturing");
+  amd::result answer = is_default ? amd::invalid_context : ask();
+  if (answer == amd::invalid_context) {
+    const scoped_device here(*this);
+    answer = ask();
+  }
+  require_success(answer, "hipStreamIsCapturing");
   return status != 0;
 }
 
