@@ -296,5 +296,22 @@ TEST_P(KernelCollectiveCalls, BadArgumentsAreRefusedAsByChannels) {
   });
 }
 
+/// Sooner than the loop looks for complete ones.
+TEST(CompleteKernelCalls, AreLetGoOfByLaterOnes) {
+  kernel_jobs jobs({0, 1}, kernel_way::direct);
+  jobs.run([](device_rank& me) {
+    filled_bytes data(me, 3000), result(me, 3000);
+    for (int i = 0; i < 2; ++i) sum_of_all(me, data, result, i);
+    stream_group first(me), second(me), third(me);
+    for (stream_group* const each : {&first, &second, &third}) {
+      each->all_reduce(data.buffer(), result.buffer(), sum);
+      EXPECT_EQ(each->launch(), TANDEM_OK) << me.error.text;
+      me.gpu->finish(me.stream.get());
+    }
+    EXPECT_TRUE(first.are_done());
+    for (stream_group* const each : {&first, &second, &third}) EXPECT_EQ(each->finish(), TANDEM_OK);
+  });
+}
+
 }  // namespace
 }  // namespace tandem::test

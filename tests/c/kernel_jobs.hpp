@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "c/device_bytes.hpp"
 #include "c/device_job.hpp"
+#include "operation.hpp"
 
 namespace tandem::test {
 
@@ -89,6 +91,10 @@ class stream_group {
       if (first == TANDEM_OK) first = status;
     }
     return first;
+  }
+  /// Whether all are known to be complete already.
+  bool are_done() const {
+    return std::ranges::all_of(ops_, [](const tandem_op* op) { return op->state->is_done(); });
   }
   /// Waits for all, and returns the first failure.
   tandem_status finish() {

@@ -49,9 +49,9 @@ class device_side {
   point behind(std::span<const kernel_messages::end> which, accelerator::stream on) const;
   /// Of those: whether kernels have carried the messages, without a call.
   bool is_carried(const point& what) const noexcept;
-  staging& blocks() noexcept { return *blocks_; }
   /// Whether that alone is the point.
   bool is_by_kernels(const point& what) const noexcept;
+  staging& blocks() noexcept { return *blocks_; }
   bool has_passed(const point& what) const;
   /// Later work on the stream waits for the point.
   void await(accelerator::stream which, const point& what);

@@ -158,7 +158,6 @@ void call_group::end() {
   if (--depth_ > 0) return;
   std::vector<joining> joins = std::exchange(joins_, {});
   std::vector<posted_call> calls = std::exchange(calls_, std::move(spare_));
-  spare_ = {};
   if (!joins.empty() && !calls.empty()) {
     refuse(invalid_usage,
            "a group joins communicators or makes calls, not both: end it in between");

@@ -43,9 +43,9 @@ class call_group {
   /// Starts what has been posted when the outermost group ends. @par Errors thrown: the first of
   /// any call; the others were started, unless they were refused.
   void end();
-  /// Whether the group's last call, if any, is on another stream.
-  bool is_first_on(stream which) const noexcept {
-    return calls_.empty() || calls_.back().on != which;
+  /// Whether the group's last call, if any, is of another rank or on another stream.
+  bool is_first_on(const comm_rank& by, stream which) const noexcept {
+    return calls_.empty() || calls_.back().by.get() != &by || calls_.back().on != which;
   }
   /// Starts the call, or keeps it until the group ends.
   void post(posted_call call);

@@ -26,7 +26,7 @@ result post(comm over, stream on, const char* name, Describe describe) {
     call.on = on;
     describe(*by, call);
     call_group& group = call_group::of_thread();
-    if (!by->is_one_island() && group.is_first_on(on)) require_no_capture(*by, on, name);
+    if (!by->is_one_island() && group.is_first_on(*by, on)) require_no_capture(*by, on, name);
     group.post(std::move(call));
   });
 }

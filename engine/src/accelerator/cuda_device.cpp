@@ -182,14 +182,8 @@ void cuda_device::finish(stream which) {
 bool cuda_device::is_capturing(stream which) {
   int status = 0;
   const auto ask = [&] { return driver_.is_capturing(cuda_stream(which), &status); };
-  // A handle names its device; the default streams, whose handles are small numbers, do not.
-  const bool is_default = reinterpret_cast<std::uintptr_t>(which) <= 2;
-  cu::result answer = is_default ? cu::invalid_context : ask();
-  if (answer == cu::invalid_context) {
-    const scoped_device here(*this);
-    answer = ask();
-  }
-  require_success(answer, "cuStreamIsCapturing");
+  require_success(ask_of_stream<scoped_device>(*this, which, cu::invalid_context, ask),
+                  "cuStreamIsCapturing");
   return status != 0;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <tandem/accelerator.hpp>
@@ -44,6 +45,18 @@ class relaxed_capture {
   Mode other_ = Mode::relaxed;
   const bool is_relaxed_;
 };
+
+/// What `ask` returns of a stream. Its handle names its device, but not those of the default
+/// streams, which are small numbers: for them, and where the driver wants one all the same, `Scope`
+/// makes the device current.
+template <class Scope, class Device, class Result, class Ask>
+Result ask_of_stream(Device& on, accelerator::stream which, Result no_context, Ask ask) {
+  const bool is_default = reinterpret_cast<std::uintptr_t>(which) <= 2;
+  const Result answer = is_default ? no_context : ask();
+  if (answer != no_context) return answer;
+  const Scope here(on);
+  return ask();
+}
 
 /// "cuMemAlloc(4096 bytes) on cuda:0 (NVIDIA H200): CUDA_ERROR_OUT_OF_MEMORY: out of memory".
 error call_error(const call_failure& failure, std::string_view on);

@@ -171,14 +171,8 @@ void hip_device::finish(stream which) {
 bool hip_device::is_capturing(stream which) {
   int status = 0;
   const auto ask = [&] { return driver_.is_capturing(hip_stream(which), &status); };
-  // A handle names its device; the default streams, whose handles are small numbers, do not.
-  const bool is_default = reinterpret_cast<std::uintptr_t>(which) <= 2;
-  amd::result answer = is_default ? amd::invalid_context : ask();
-  if (answer == amd::invalid_context) {
-    const scoped_device here(*this);
-    answer = ask();
-  }
-  require_success(answer, "hipStreamIsCapturing");
+  require_success(ask_of_stream<scoped_device>(*this, which, amd::invalid_context, ask),
+                  "hipStreamIsCapturing");
   return status != 0;
 }
 
