@@ -9,19 +9,6 @@
 namespace tandem::test {
 namespace {
 
-/// To the next rank and from the one before; returns what arrived.
-int ring_step(device_rank& me, filled_bytes& sent, filled_bytes& received, int value) {
-  const int next = (me.rank + 1) % me.ranks, before = (me.rank + me.ranks - 1) % me.ranks;
-  sent.fill(value);
-  stream_group both(me);
-  both.receive(received.buffer(), before);
-  both.send(sent.buffer(), next);
-  EXPECT_EQ(both.launch(), TANDEM_OK) << me.error.text;
-  const int got = received.value();
-  EXPECT_EQ(both.finish(), TANDEM_OK) << me.error.text;
-  return got;
-}
-
 class KernelCalls : public KernelWays {};
 INSTANTIATE_TEST_SUITE_P(Ways, KernelCalls,
                          testing::Values(kernel_way::direct, kernel_way::relayed), name_of_way);

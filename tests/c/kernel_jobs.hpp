@@ -121,4 +121,17 @@ class stream_group {
   std::vector<accelerator::stream> streams_;
 };
 
+/// To the next rank and from the one before; returns what arrived.
+inline int ring_step(device_rank& me, filled_bytes& sent, filled_bytes& received, int value) {
+  const int next = (me.rank + 1) % me.ranks, before = (me.rank + me.ranks - 1) % me.ranks;
+  sent.fill(value);
+  stream_group both(me);
+  both.receive(received.buffer(), before);
+  both.send(sent.buffer(), next);
+  EXPECT_EQ(both.launch(), TANDEM_OK) << me.error.text;
+  const int got = received.value();
+  EXPECT_EQ(both.finish(), TANDEM_OK) << me.error.text;
+  return got;
+}
+
 }  // namespace tandem::test

@@ -247,7 +247,8 @@ typedef struct tandem_call {
      and have the same length. 2: another one, for a collective; with the setting stream-relay-bytes
      also for a message between GPUs that do not reach each other, of the same length as its receive.
      A collective is such a call on all ranks, all with memory of their devices, or on none. 3: as 2,
-     and a vendor's library may use the one above, as with 1; other ranks may say 2. */
+     and a vendor's library may use the one above, as with 1; other ranks may say 2.
+     Messages between two ranks in one batch all have the same value. */
   int32_t in_stream;
 } tandem_call;
 #define TANDEM_CALL_INIT \
@@ -265,8 +266,8 @@ typedef struct tandem_call {
  * Operations of any communicators that start together: those that are called with it (tandem_call) do
  * not start until it is launched, then in the order of their calls, and what NCCL or RCCL carries out
  * of them is one launch: sends and receives do not wait for each other, in whatever order they are.
- * Empty after the launch, it can be used again. Operations are waited for after the launch. One thread
- * at a time.
+ * Messages that kernels on one stream (in_stream) carry out are complete together. Empty after the
+ * launch, it can be used again. Operations are waited for after the launch. One thread at a time.
  */
 tandem_batch* tandem_batch_create(void);
 tandem_status tandem_batch_launch(tandem_batch* batch, tandem_error* error);

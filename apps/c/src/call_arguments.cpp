@@ -5,6 +5,7 @@
 #include <limits>
 #include <tandem/error.hpp>
 
+#include "call_batch.hpp"
 #include "status.hpp"
 
 namespace tandem::c {
@@ -54,10 +55,10 @@ int in_stream_of(const tandem_call* call) {
   return has_member ? call->in_stream : 0;
 }
 
-tandem_batch* batch_of(const tandem_call* call) {
+call_batch* batch_of(const tandem_call* call) {
   const bool has_member =
       call != nullptr && call->struct_bytes >= offsetof(tandem_call, batch) + sizeof call->batch;
-  return has_member ? call->batch : nullptr;
+  return has_member && call->batch != nullptr ? &call->batch->operations : nullptr;
 }
 
 }  // namespace tandem::c

@@ -28,6 +28,6 @@ const tandem_buffer* find_on_device(buffers used);
 
 /// tandem_call::in_stream.
 int in_stream_of(const tandem_call* call);
-tandem_batch* batch_of(const tandem_call* call);
+class call_batch* batch_of(const tandem_call* call);
 
 }  // namespace tandem::c

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/asio/use_awaitable.hpp>
-#include <map>
 #include <tandem/channels.hpp>
 #include <tandem/log.hpp>
 #include <utility>
@@ -145,25 +144,50 @@ void kernel_calls::abort() noexcept {
   for (const auto& each : watched_) each->abort();
 }
 
+kernel_calls::started kernel_calls::make_started(std::shared_ptr<operation_state> op,
+                                                 const library_call& call, const carriers& by,
+                                                 accelerator::stream on) const {
+  started made{this, std::move(op), call.name, call.side, on, call.is_in_stream};
+  if (by.messages) {
+    made.messages.push_back({by.messages, call.is_send, call.message});
+  } else {
+    made.collectives = by.collectives;
+    made.collective = call.by_kernels;
+  }
+  return made;
+}
+
 /// Whether another rank expects both in this order.
 bool kernel_calls::on_stream::holds_back(const started& later) const noexcept {
+  const auto is_of_one_lane = [](const message& a, const message& b) {
+    return a.by == b.by && a.is_send == b.is_send;
+  };
   return std::ranges::any_of(calls, [&](const started* each) {
-    const bool is_message = later.by.messages != nullptr;
-    return is_message
-               ? each->by.messages == later.by.messages && each->call.is_send == later.call.is_send
-               : each->by.collectives == later.by.collectives;
+    if (later.collectives) return each->collectives == later.collectives;
+    return std::ranges::any_of(each->messages, [&](const message& first) {
+      return std::ranges::any_of(
+          later.messages, [&](const message& second) { return is_of_one_lane(first, second); });
+    });
   });
 }
 
-void kernel_calls::join_streams(std::vector<started*>& all) {
+void kernel_calls::join_streams(started_together& all) {
   if (all.size() < 2) return;
-  std::map<const kernel_calls*, accelerator::stream> first_of;
-  std::erase_if(all, [&](started* each) {
-    if (!each->call.is_in_stream) return false;
-    const accelerator::stream first = first_of.emplace(each->of, each->on).first->second;
+  struct first_stream {
+    const kernel_calls* of;
+    accelerator::stream on;
+  };
+  boost::container::small_vector<first_stream, 4> firsts;
+  const auto first_of = [&firsts](const started& each) {
+    const auto found = std::ranges::find(firsts, each.of, &first_stream::of);
+    return found != firsts.end() ? found->on : firsts.emplace_back(each.of, each.on).on;
+  };
+  const auto fails_to_join = [&first_of](started* each) {
+    if (!each->is_in_stream) return false;
+    const accelerator::stream first = first_of(*each);
     if (first == each->on) return false;
     try {
-      device_side& side = *each->call.side;
+      device_side& side = *each->side;
       side.await(first, side.mark(each->on));
       each->on = first;
       return false;
@@ -171,14 +195,15 @@ void kernel_calls::join_streams(std::vector<started*>& all) {
       each->op->finish(std::current_exception());
       return true;
     }
-  });
+  };
+  all.erase(std::remove_if(all.begin(), all.end(), fails_to_join), all.end());
 }
 
-void kernel_calls::launch(std::vector<started*> all) {
+void kernel_calls::launch(started_together& all) {
   join_streams(all);
   boost::container::small_vector<on_stream, 4> launches;
   for (started* const each : all) {
-    device_side* const side = each->call.side.get();
+    device_side* const side = each->side.get();
     on_stream* with = nullptr;
     for (on_stream& launch : launches) {
       if (launch.side == side && launch.on == each->on) {
@@ -204,23 +229,24 @@ void kernel_calls::launch(std::vector<started*> all) {
 
 void kernel_calls::launch(const on_stream& what) {
   device_side& side = *what.side;
-  std::vector<kernel_messages::message> messages;
-  messages.reserve(what.calls.size());
+  boost::container::small_vector<kernel_messages::message, 8> messages;
   for (const started* const each : what.calls) {
     if (each->op->beginning()) side.await(what.on, each->op->beginning());
-    if (each->by.messages) {
-      messages.push_back({each->by.messages.get(), each->call.is_send, each->call.message});
+    for (const message& one : each->messages) {
+      messages.push_back({one.by.get(), one.is_send, one.data});
     }
   }
   auto ends = kernel_messages::launch(messages, what.on);
   auto end = ends.begin();
   for (started* const each : what.calls) {
-    if (each->by.messages) {
-      each->end = side.carried({&*end++, 1}, what.on, !each->call.is_in_stream);
+    if (!each->collectives) {
+      const std::span own(end, each->messages.size());
+      each->end = side.carried(own, what.on, !each->is_in_stream);
+      end += static_cast<std::ptrdiff_t>(own.size());
     } else {
-      auto launched = each->by.collectives->launch(each->call.by_kernels, what.on);
+      auto launched = each->collectives->launch(each->collective, what.on);
       each->end = launched.is_complete_then
-                      ? side.carried(launched.ends, what.on, !each->call.is_in_stream)
+                      ? side.carried(launched.ends, what.on, !each->is_in_stream)
                       : side.behind(launched.ends, what.on);
     }
   }

@@ -63,22 +63,37 @@ class kernel_calls {
   /// Lets all kernels end. Any thread.
   void abort() noexcept;
 
-  /// An operation that is being started.
+  struct message {
+    std::shared_ptr<kernel_messages> by;
+    bool is_send = false;
+    mutable_view data = {};
+  };
+  /// An operation that is being started: a collective, or messages that are launched together.
   struct started {
     const kernel_calls* of = nullptr;
     std::shared_ptr<operation_state> op;
-    library_call call;
-    carriers by = {};
+    const char* name = "";
+    std::shared_ptr<device_side> side;
     accelerator::stream on = nullptr;
+    bool is_in_stream = false;                             ///< the caller's
+    std::shared_ptr<kernel_collectives> collectives = {};  ///< null: messages
+    kernel_collectives::call collective = {};
+    boost::container::small_vector<message, 2> messages = {};
     device_side::point end = {};  ///< null: not launched; after a failure it has ended
 
     bool is_relayed() const noexcept {
-      return by.messages ? by.messages->is_relayed() : by.collectives->is_relayed();
+      return collectives ? collectives->is_relayed()
+                         : std::ranges::any_of(
+                               messages, [](const message& each) { return each.by->is_relayed(); });
     }
   };
+  /// @pre takes
+  started make_started(std::shared_ptr<operation_state> op, const library_call& call,
+                       const carriers& by, accelerator::stream on) const;
+  using started_together = boost::container::small_vector<started*, 8>;
   /// All messages of a group with one launch, on the first of their streams if there are several
   /// (as NCCL does it): the others come before and behind it.
-  static void launch(std::vector<started*> all);
+  static void launch(started_together& all);
 
  private:
   std::size_t max_bytes_by(const kernel_messages& which) const noexcept;
@@ -92,7 +107,7 @@ class kernel_calls {
 
     bool holds_back(const started& later) const noexcept;
   };
-  static void join_streams(std::vector<started*>& all);
+  static void join_streams(started_together& all);
   static void launch(const on_stream& what);
   void watch(const std::shared_ptr<kernel_messages>& what);
 

@@ -6,7 +6,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <tandem/async.hpp>
 #include <tandem/channels.hpp>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "call_batch.hpp"
 #include "group_of_ranks.hpp"
 #include "job_state.hpp"
 #include "message_lane.hpp"
@@ -65,6 +65,34 @@ void library_calls::start(std::shared_ptr<operation_state> op, library_call call
   }
 }
 
+std::shared_ptr<operation_state> library_calls::start_by_kernels(
+    library_call& call, std::optional<milliseconds> timeout, call_batch* together) {
+  const std::lock_guard lock(mutex_);
+  const auto found = lanes_.find({call.peer, call.is_send});
+  if (failed_ || found == lanes_.end() || found->second.at != lane::phase::ready) return nullptr;
+  const kernel_calls::carriers& by = found->second.kernels;
+  if (!by.messages || !kernels_.takes(by, call)) return nullptr;
+  if (together != nullptr) {
+    auto joined = together->join(*this, call, timeout, {by.messages, call.is_send, call.message});
+    if (joined) return joined;
+  }
+  call.side->require_no_capture(call.stream);
+  call.is_in_stream = true;
+  auto op = std::make_shared<operation_state>(group_.loop(),
+                                              operation_state::ordering::point_to_point, timeout);
+  op->kind = call.message.kind;
+  op->set_use(call.side->use());
+  op->may_be_queued();
+  group_.loop().count_operations(+1);
+  kernel_on_group made{shared_from_this(), kernels_.make_started(op, call, by, call.stream)};
+  if (together != nullptr) {
+    together->add(std::move(made));
+  } else {
+    call_batch::launch_all({&made, 1});
+  }
+  return op;
+}
+
 /// While streams wait for relays, the lanes of other peers and groups are made all the same: what
 /// those streams wait for may be behind a call that waits for the lanes.
 bool library_calls::needs_loop(const lane& on, const library_call& what) const {
@@ -96,51 +124,19 @@ bool library_calls::is_in_stream(const library_call& what) const {
   return is_staged(found->second, what) || kernels_.takes(found->second.kernels, what);
 }
 
-void library_calls::stage_all(std::span<staged_on_group> calls) {
-  const auto each_one = [calls](auto function) {
-    for (staged_on_group& each : calls) {
-      if (each.what.op->is_done()) continue;
-      try {
-        if (each.by->failed_) throw error(*each.by->failed_);
-        function(each.by->staged_, each.what);
-      } catch (...) {
-        if (each.what.block) each.what.block->release();
-        each.what.op->finish(std::current_exception());
-      }
-    }
-  };
-  each_one([](staged_calls& by, staged_call& what) { by.hand_over(what); });
-  each_one([](staged_calls& by, staged_call& what) { by.start(what); });
-}
-
-void library_calls::launch_all(std::span<kernel_on_group> calls) {
-  std::vector<kernel_calls::started*> all;
-  all.reserve(calls.size());
-  for (auto& [by, what] : calls) {
-    if (by->failed_) what.op->finish(std::make_exception_ptr(*by->failed_));
-    if (!what.op->is_done()) all.push_back(&what);
-  }
-  kernel_calls::launch(std::move(all));
-  for (auto& [by, what] : calls) {
-    if (!what.end) continue;
-    if (what.is_relayed()) what.op->will_be_relayed();
-    by->note_queued(what.op, what.call, std::move(what.end), nullptr);
-  }
-}
-
 void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library_call call,
                           operation_body body, call_batch* together) {
   if (failed_) return op->finish(std::make_exception_ptr(*failed_));
   if (kernels_.takes(on.kernels, call)) {
-    call.data = {};  // as below
     accelerator::stream where = call.stream;
     if (!call.is_in_stream) {
       if (on.own.get() == nullptr) on.own = device_stream(call.side->on());
       where = on.own.get();
     }
+    note_received(*op, call);
     kernel_on_group made{shared_from_this(),
-                         {&kernels_, std::move(op), std::move(call), on.kernels, where}};
-    if (together == nullptr) return launch_all({&made, 1});
+                         kernels_.make_started(std::move(op), call, on.kernels, where)};
+    if (together == nullptr) return call_batch::launch_all({&made, 1});
     together->kernels_.push_back(std::move(made));
     return;
   }
@@ -152,7 +148,7 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
   if (on.queue && !by_library) note_by_channels(on, call, together);
   if (is_staged(on, call)) {
     staged_on_group made{shared_from_this(), {std::move(op), std::move(call)}};
-    if (together == nullptr) return stage_all({&made, 1});
+    if (together == nullptr) return call_batch::stage_all({&made, 1});
     together->staged_.push_back(std::move(made));
     return;
   }
@@ -165,7 +161,7 @@ void library_calls::route(lane& on, std::shared_ptr<operation_state> op, library
   if (together != nullptr) {
     together->ready_.push_back(std::move(made));
   } else {
-    queue_all({&made, 1});
+    call_batch::queue_all({&made, 1});
   }
 }
 
@@ -178,56 +174,18 @@ void library_calls::note_by_channels(lane& on, const library_call& what, call_ba
   together->ready_.push_back({shared_from_this(), &on, nullptr, std::move(note)});
 }
 
-/// Where a call is made: on the queue's stream, or on the caller's.
-class library_calls::queue_use {
- public:
-  explicit queue_use(const call_on_lane& of) : by_(*of.on->queue) {
-    if (of.call.is_in_stream) by_.use(of.call.stream);
-  }
-  ~queue_use() { by_.use(std::nullopt); }
-  queue_use(const queue_use&) = delete;
-  queue_use& operator=(const queue_use&) = delete;
-
- private:
-  library_queue& by_;
-};
-
-/// The caller's streams first: those of the queues wait for them.
-void library_calls::queue_all(std::span<const call_on_lane> calls) {
-  try {
-    for (const call_on_lane& each : calls) {
-      if (each.op && each.op->beginning())
-        each.call.side->await(each.on->queue->stream(), each.op->beginning());
-    }
-    std::optional<library_queue::batch> together;
-    if (calls.size() > 1) together.emplace(*calls.front().on->queue);
-    for (const call_on_lane& each : calls) {
-      const queue_use used(each);
-      each.call.make(*each.on->queue);
-    }
-    if (together) together->end();
-    for (const call_on_lane& each : calls) {
-      if (!each.op) continue;
-      const library_queue& by = *each.on->queue;
-      const accelerator::stream on = each.call.is_in_stream ? each.call.stream : by.stream();
-      each.by->note_queued(each.op, each.call, each.call.side->mark(on), &by);
-    }
-  } catch (...) {
-    for (const call_on_lane& each : calls) {
-      if (each.op) each.op->finish(std::current_exception());
-    }
-  }
+/// When it is complete.
+void library_calls::note_received(operation_state& op, const library_call& call) {
+  if (call.peer == library_call::all_ranks || call.is_send) return;
+  op.bytes = call.message.bytes;
+  op.source = call.peer;
 }
 
-void library_calls::note_queued(const std::shared_ptr<operation_state>& op,
-                                const library_call& call, device_side::point end,
+void library_calls::note_queued(const std::shared_ptr<operation_state>& op, const char* name,
+                                const std::shared_ptr<device_side>& side, device_side::point end,
                                 const library_queue* by) {
-  if (call.peer != library_call::all_ranks && !call.is_send) {
-    op->bytes = call.message.bytes;
-    op->source = call.peer;
-  }
-  op->was_queued(call.side, std::move(end));
-  queued_->add(op, call.name, by);
+  op->was_queued(side, std::move(end));
+  queued_->add(op, name, by);
 }
 
 std::string library_calls::text() const {
@@ -270,53 +228,6 @@ void library_calls::finish_queued() {
   }
   const auto limit = std::chrono::steady_clock::now() + group_.job()->operation_timeout();
   for (const auto& each : staged) each->wait(limit);
-}
-
-void call_batch::add(std::shared_ptr<operation_state> op, bool is_send, start_function start) {
-  op->may_be_queued();
-  op->loop().count_operations(+1);
-  op->set_in_batch(true);
-  const bool is_message = op->order == operation_state::ordering::point_to_point;
-  entries_.push_back({std::move(op), std::move(start), is_message && !is_send});
-}
-
-call_batch::~call_batch() {
-  for (const entry& each : entries_) {
-    each.op->finish(cancelled("the batch that it belongs to was not launched"));
-  }
-}
-
-void call_batch::launch() {
-  std::vector<entry> entries = std::exchange(entries_, {});
-  std::ranges::stable_partition(entries, [](const entry& each) { return each.is_receive; });
-  kernels_.reserve(entries.size());
-  for (const entry& each : entries) {
-    each.op->loop().count_operations(-1);
-    each.op->set_in_batch(false);
-    each.start(*this);
-  }
-  const auto calls = std::exchange(ready_, {});
-  boost::container::small_vector<library_calls*, 8> groups;
-  for (const auto& each : calls) groups.push_back(each.by.get());
-  auto staged = std::exchange(staged_, {});
-  for (const auto& each : staged) groups.push_back(each.by.get());
-  auto kernels = std::exchange(kernels_, {});
-  for (const auto& each : kernels) groups.push_back(each.by.get());
-  std::ranges::sort(groups);  // locked in one order by all threads
-  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-  boost::container::small_vector<std::unique_lock<std::mutex>, 8> locks;
-  for (library_calls* const each : groups) locks.emplace_back(each->mutex_);
-  std::vector<library_calls::call_on_lane> usable;
-  for (const library_calls::call_on_lane& each : calls) {
-    if (each.by->failed_) {
-      if (each.op) each.op->finish(std::make_exception_ptr(*each.by->failed_));
-    } else {
-      usable.push_back(each);
-    }
-  }
-  if (!usable.empty()) library_calls::queue_all(usable);
-  library_calls::launch_all(kernels);
-  library_calls::stage_all(staged);
 }
 
 }  // namespace tandem::c

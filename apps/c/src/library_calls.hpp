@@ -1,12 +1,12 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <tandem/error.hpp>
 #include <tandem/library_queue.hpp>
@@ -63,6 +63,12 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   void start(std::shared_ptr<operation_state> op, library_call call, operation_body body,
              call_batch* together);
 
+  /// The same for a message, if a kernel carries it out on the caller's own stream; else null, and
+  /// nothing has changed. Of a batch, those of one stream are one operation.
+  /// @par Errors thrown: `errc::bad_input` for a stream that is being captured.
+  std::shared_ptr<operation_state> start_by_kernels(
+      library_call& call, std::optional<std::chrono::milliseconds> timeout, call_batch* together);
+
   /// Whether the caller's own stream would now carry out such an operation, by way of pinned memory
   /// (`staged_calls`) or by a kernel (`kernel_calls`).
   bool is_in_stream(const library_call& what) const;
@@ -97,7 +103,6 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
     std::shared_ptr<operation_state> op;
     library_call call;
   };
-  class queue_use;
   struct staged_on_group {
     std::shared_ptr<library_calls> by;
     staged_call what;
@@ -121,8 +126,10 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   void end_all(const error& why);
 
   // With or without it.
-  void note_queued(const std::shared_ptr<operation_state>& op, const library_call& call,
-                   device_side::point end, const library_queue* by);
+  static void note_received(operation_state& op, const library_call& call);
+  void note_queued(const std::shared_ptr<operation_state>& op, const char* name,
+                   const std::shared_ptr<device_side>& side, device_side::point end,
+                   const library_queue* by);
 
   // On the loop.
   asio::awaitable<void> make_lanes(library_call like);
@@ -132,13 +139,6 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   kernel_messages::relay_handlers relay_of(const device_side& of);
   asio::awaitable<void> start_waiting(int peer);
   void try_fail(const error& why, int tries);
-
-  /// Queues calls, as one launch if there are several. With the locks of all groups.
-  static void queue_all(std::span<const call_on_lane> calls);
-  /// Starts staged calls. With the locks of all groups.
-  static void stage_all(std::span<staged_on_group> calls);
-  /// Launches kernels. With the locks of all groups.
-  static void launch_all(std::span<kernel_on_group> calls);
 
   bool has_lane(const library_call& what) const noexcept {
     const bool may_have_queue = may_use_library_ || kernels_.are_possible();
@@ -156,39 +156,4 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   const std::shared_ptr<queued_operations> queued_;
 };
 
-/// Operations that are started together, of any groups; what libraries carry out of them is
-/// launched as one. One thread at a time.
-class call_batch {
- public:
-  using start_function = std::function<void(call_batch&)>;
-
-  call_batch() = default;
-  /// Operations that were not launched end with `operation_aborted`.
-  ~call_batch();
-  call_batch(const call_batch&) = delete;
-  call_batch& operator=(const call_batch&) = delete;
-
-  void add(std::shared_ptr<operation_state> op, bool is_send, start_function start);
-  /// Starts the receives, for which other ranks wait, and then the others, in the order in which
-  /// they were added; it is empty then.
-  void launch();
-
- private:
-  friend class library_calls;
-  struct entry {
-    std::shared_ptr<operation_state> op;
-    start_function start;
-    bool is_receive;
-  };
-
-  std::vector<entry> entries_;
-  std::vector<library_calls::call_on_lane> ready_;
-  std::vector<library_calls::staged_on_group> staged_;
-  std::vector<library_calls::kernel_on_group> kernels_;
-};
-
 }  // namespace tandem::c
-
-struct tandem_batch {
-  tandem::c::call_batch operations;
-};

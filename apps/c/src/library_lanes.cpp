@@ -128,7 +128,10 @@ asio::awaitable<void> library_calls::make_message_lanes(const library_call& like
   message_lane::queued_handler queued = [weak = weak_from_this()](const message_lane::entry& which,
                                                                   accelerator::stream on) {
     const auto self = weak.lock();
-    if (self) self->note_queued(which.op, which.call, which.call.side->mark(on), nullptr);
+    if (!self) return;
+    note_received(*which.op, which.call);
+    self->note_queued(which.op, which.call.name, which.call.side, which.call.side->mark(on),
+                      nullptr);
   };
   message_lane::failure_handler failed = [weak = weak_from_this()](const error& why) {
     const auto self = weak.lock();

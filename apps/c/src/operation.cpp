@@ -48,16 +48,17 @@ void operation_state::poll() {
 }
 
 void operation_state::on_complete(std::function<void()> callback) {
-  bool is_queued = false;
+  bool is_first_of_queued = false;
   {
     const std::lock_guard lock(mutex_);
     if (!is_done()) {
-      callback_ = std::move(callback);
-      is_queued = is_on_stream();
+      is_first_of_queued = callbacks_.empty() && is_on_stream();
+      callbacks_.push_back(std::move(callback));
+      callback = nullptr;
     }
   }
   if (callback) return loop_.notify_user(std::move(callback));
-  if (is_queued) finish_when_reached();
+  if (is_first_of_queued) finish_when_reached();
 }
 
 void operation_state::begin_after(std::shared_ptr<device_side> side, accelerator::stream stream) {
@@ -167,7 +168,7 @@ void operation_state::was_queued(std::shared_ptr<device_side> side, device_side:
     side_ = std::move(side);
     end_ = std::move(end);
     loop_.count_queued(+1);
-    has_callback = callback_ != nullptr;
+    has_callback = !callbacks_.empty();
   }
   if (is_answered()) uses_no_driver();
   note_routed();
@@ -198,7 +199,7 @@ void operation_state::was_answered(int from, std::size_t length) {
     source = from;
     bytes = length;
     is_answered_.store(true, std::memory_order_release);
-    has_callback = callback_ != nullptr;
+    has_callback = !callbacks_.empty();
   }
   uses_no_driver();
   loop_.notify();
@@ -306,13 +307,13 @@ void operation_state::cancel() {
 void operation_state::finish(std::exception_ptr failure) {
   if (is_claimed_.exchange(true)) return;
   failure_ = std::move(failure);
-  std::function<void()> callback;
+  std::vector<std::function<void()>> callbacks;
   {
     const std::lock_guard lock(mutex_);
     is_done_.store(true, std::memory_order_release);
     is_answered_.store(true, std::memory_order_release);
     if (is_on_stream()) loop_.count_queued(-1);
-    callback = std::move(callback_);
+    callbacks = std::move(callbacks_);
     holds_.clear();
     if (block_) {
       block_->release();
@@ -327,7 +328,7 @@ void operation_state::finish(std::exception_ptr failure) {
   note_routed();
   loop_.count_operations(-1);
   loop_.notify();
-  if (callback) loop_.notify_user(std::move(callback));
+  for (auto& each : callbacks) loop_.notify_user(std::move(each));
 }
 
 }  // namespace tandem::c

@@ -198,8 +198,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   bool is_relayed_ = false;
   device_use* use_ = nullptr;
   mutable std::mutex mutex_;
-  std::function<void()> callback_;
-  std::shared_ptr<device_side> side_;  ///< of its buffers; null: host memory
+  std::vector<std::function<void()>> callbacks_;  ///< one for each handle
+  std::shared_ptr<device_side> side_;             ///< of its buffers; null: host memory
   device_side::point begin_;
   device_side::point end_;               ///< of its calls; null: not queued
   std::shared_ptr<staged_block> block_;  ///< by which its stream hands its data over
@@ -213,4 +213,16 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
 
 struct tandem_op {
   std::shared_ptr<tandem::c::operation_state> state;
+
+  std::size_t bytes() const noexcept { return received_ ? received_->bytes : state->bytes; }
+  int source() const noexcept { return received_ ? received_->source : state->source; }
+  /// It is one of the messages of its state, which knows the lengths of none.
+  void receives(std::size_t bytes, int source) noexcept { received_ = {bytes, source}; }
+
+ private:
+  struct message {
+    std::size_t bytes;
+    int source;
+  };
+  std::optional<message> received_;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "call_arguments.hpp"
+#include "call_batch.hpp"
 #include "group_of_ranks.hpp"
 #include "operation.hpp"
 #include "status.hpp"
@@ -64,10 +65,42 @@ void start_now(const std::shared_ptr<group_of_ranks>& among, std::shared_ptr<ope
   }
 }
 
+/// What the caller says of its stream.
+void set_stream(library_call& to, const tandem_call& call) {
+  const int in_stream = in_stream_of(&call);
+  to.may_be_in_stream = in_stream != 0 && in_stream != 2 && in_stream != 3;
+  to.may_be_by_library_in_stream = in_stream == 1 || in_stream == 3;
+  to.may_be_by_kernels = in_stream != 0;
+  to.stream = call.stream;
+}
+
+/// Of an operation that is a message.
+struct message_ends {
+  int peer, tag;
+  bool is_send;
+};
+
+/// Starts a message if a kernel carries it out on the caller's stream: without what the others
+/// need, which takes longer than to launch it. Null: none does.
+std::shared_ptr<operation_state> start_by_kernels(
+    const std::shared_ptr<group_of_ranks>& among, const char* name, const message_ends& of,
+    const tandem_buffer& data, const tandem_call* call,
+    std::optional<std::chrono::milliseconds> timeout) {
+  if (data.kind == TANDEM_HOST || of.tag != 0 || among->library() == nullptr) return nullptr;
+  if (call == nullptr || call->has_stream == 0) return nullptr;
+  library_call by{.name = name, .peer = of.peer, .is_send = of.is_send, .message = view_of(data)};
+  set_stream(by, *call);
+  if (!by.may_be_in_stream) return nullptr;
+  by.side = among->job()->side_of(by.message.kind, by.message.device);
+  return among->library()->start_by_kernels(by, timeout, batch_of(call));
+}
+
 /// Starts an operation that `describe` describes, given the group, as `work`.
+/// @param message  null: it is none
 template <class Describe>
 tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call, tandem_op** op,
-                    tandem_error* failed, ordering order, buffers used, Describe describe) {
+                    tandem_error* failed, ordering order, buffers used, const message_ends* message,
+                    Describe describe) {
   return guarded(failed, [&] {
     require(comm, name, "comm");
     require(op, name, "op");
@@ -75,8 +108,16 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
     const std::shared_ptr<group_of_ranks>& among = comm->state;
     among->loop().require_here();
     auto made = std::make_unique<tandem_op>();
-    made->state = std::make_shared<operation_state>(
-        among->loop(), order, call == nullptr ? std::nullopt : limit_of(call->timeout_ms));
+    const auto timeout = call == nullptr ? std::nullopt : limit_of(call->timeout_ms);
+    if (message != nullptr) {
+      made->state = start_by_kernels(among, name, *message, *used.begin(), call, timeout);
+      if (made->state) {
+        if (!message->is_send) made->receives(used.begin()->bytes, message->peer);
+        *op = made.release();
+        return;
+      }
+    }
+    made->state = std::make_shared<operation_state>(among->loop(), order, timeout);
     work what = describe(among);
     what.by_library.name = name;
     const tandem_buffer* const on_device = find_on_device(used);
@@ -92,11 +133,7 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       made->state->set_use(side->use());
       what.by_library.side = side;
       if (call != nullptr && call->has_stream != 0) {
-        const int in_stream = in_stream_of(call);
-        what.by_library.may_be_in_stream = in_stream != 0 && in_stream != 2 && in_stream != 3;
-        what.by_library.may_be_by_library_in_stream = in_stream == 1 || in_stream == 3;
-        what.by_library.may_be_by_kernels = in_stream != 0;
-        what.by_library.stream = call->stream;
+        set_stream(what.by_library, *call);
         what.by_library.is_in_stream =
             among->library() != nullptr && among->library()->is_in_stream(what.by_library);
         if (what.by_library.is_in_stream) {
@@ -109,13 +146,12 @@ tandem_status start(tandem_comm* comm, const char* name, const tandem_call* call
       }
       if (!what.by_library.is_in_stream) made->state->uses_driver();
     }
-    if (tandem_batch* const together = batch_of(call)) {
+    if (call_batch* const together = batch_of(call)) {
       const bool is_send = what.by_library.is_send;
-      together->operations.add(
-          made->state, is_send,
-          [among, op = made->state, what = std::move(what)](call_batch& with) mutable {
-            start_now(among, std::move(op), std::move(what), &with);
-          });
+      together->add(made->state, is_send,
+                    [among, op = made->state, what = std::move(what)](call_batch& with) mutable {
+                      start_now(among, std::move(op), std::move(what), &with);
+                    });
     } else {
       start_now(among, made->state, std::move(what), nullptr);
     }
@@ -127,7 +163,7 @@ template <class Describe>
 tandem_status start_collective(tandem_comm* comm, const char* name, collective what,
                                const tandem_call* call, tandem_op** op, tandem_error* failed,
                                buffers used, Describe describe) {
-  return start(comm, name, call, op, failed, ordering::collective, used,
+  return start(comm, name, call, op, failed, ordering::collective, used, nullptr,
                [&](const std::shared_ptr<group_of_ranks>& among) {
                  work described = describe(among);
                  described.by_library.what = what;
@@ -332,7 +368,8 @@ tandem_status tandem_all_to_all(tandem_comm* comm, tandem_buffer from, const siz
 
 tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, int32_t tag,
                           const tandem_call* call, tandem_op** op, tandem_error* error) {
-  return start(comm, "tandem_send", call, op, error, ordering::point_to_point, {message},
+  const message_ends ends{to, tag, true};
+  return start(comm, "tandem_send", call, op, error, ordering::point_to_point, {message}, &ends,
                [&](const shared_group& g) {
                  const mutable_view view = view_of(message);
                  const int at = checked_tag("tandem_send", tag);
@@ -346,7 +383,8 @@ tandem_status tandem_send(tandem_comm* comm, tandem_buffer message, int32_t to, 
 
 tandem_status tandem_recv(tandem_comm* comm, tandem_buffer into, int32_t from, int32_t tag,
                           const tandem_call* call, tandem_op** op, tandem_error* error) {
-  return start(comm, "tandem_recv", call, op, error, ordering::point_to_point, {into},
+  const message_ends ends{from, tag, false};
+  return start(comm, "tandem_recv", call, op, error, ordering::point_to_point, {into}, &ends,
                [&](const shared_group& g) {
                  const mutable_view view = view_of(into);
                  const int at = checked_tag("tandem_recv", tag);

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <exception>
 
-#include "library_calls.hpp"
+#include "call_batch.hpp"
 #include "operation.hpp"
 #include "status.hpp"
 
@@ -85,11 +85,11 @@ int32_t tandem_op_streams_can_wait(const tandem_op* op) {
 }
 
 size_t tandem_op_bytes(const tandem_op* op) {
-  return op->state->bytes;
+  return op->bytes();
 }
 
 int32_t tandem_op_source(const tandem_op* op) {
-  return op->state->source;
+  return op->source();
 }
 
 void tandem_op_on_complete(tandem_op* op, tandem_op_function done, void* context) {

@@ -55,7 +55,14 @@ class channel_operations {
   /// All of them, then throws the first failure.
   void wait() {
     std::exception_ptr first;
+    const c::operation_state* before = nullptr;
     for (const started_operation& each : std::exchange(started_, {})) {
+      // Messages that are launched together are one operation.
+      if (each.op->state.get() == before) {
+        tandem_op_release(each.op);
+        continue;
+      }
+      before = each.op->state.get();
       tandem_error why = TANDEM_ERROR_INIT;
       const tandem_status status = each.by->kind() == memory_kind::host
                                        ? tandem_op_wait(each.op, -1, &why)

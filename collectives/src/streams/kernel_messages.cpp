@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -124,8 +125,7 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
                                                           accelerator::stream on) {
   std::vector<end> ends;
   if (what.empty()) return ends;
-  std::vector<detail::slot_request> requests;
-  requests.reserve(what.size());
+  boost::container::small_vector<detail::slot_request, 8> requests;
   ends.reserve(what.size());
   for (const message& each : what) {
     requests.push_back({&each.between->memory_->end,

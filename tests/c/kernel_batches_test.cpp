@@ -1,0 +1,112 @@
+// Batches of messages that kernels carry out.
+#include <atomic>
+#include <thread>
+
+#include "c/kernel_jobs.hpp"
+
+namespace tandem::test {
+namespace {
+
+class KernelBatches : public KernelWays {};
+INSTANTIATE_TEST_SUITE_P(Ways, KernelBatches,
+                         testing::Values(kernel_way::direct, kernel_way::relayed), name_of_way);
+
+/// Neither the messages before it nor those behind it are affected.
+TEST_P(KernelBatches, ThatAreNotLaunched) {
+  kernel_jobs jobs({0, 1}, GetParam());
+  jobs.run([](device_rank& me) {
+    const int other = 1 - me.rank;
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(ring_step(me, sent, received, me.rank + i), other + i);
+    tandem_batch* const batch = tandem_batch_create();
+    tandem_call call = me.call(batch);
+    call.in_stream = 1;
+    tandem_op* ops[2] = {};
+    EXPECT_EQ(tandem_send(me.world, sent.buffer(), other, 0, &call, &ops[0], &me.error), TANDEM_OK);
+    EXPECT_EQ(tandem_recv(me.world, received.buffer(), other, 0, &call, &ops[1], &me.error),
+              TANDEM_OK);
+    EXPECT_EQ(tandem_op_wait(ops[0], 0, &me.error), TANDEM_ERR_BAD_INPUT) << me.error.text;
+    tandem_batch_destroy(batch);
+    for (tandem_op* const each : ops) {
+      EXPECT_EQ(me.finish(each), TANDEM_ERR_CANCELLED) << me.error.text;
+    }
+    for (int i = 3; i < 6; ++i) EXPECT_EQ(ring_step(me, sent, received, me.rank + i), other + i);
+  });
+}
+
+/// Messages to one rank keep their order.
+TEST_P(KernelBatches, OnSeveralStreams) {
+  kernel_jobs jobs({0, 1}, GetParam());
+  jobs.run([](device_rank& me) {
+    const int other = 1 - me.rank;
+    const device_stream second(*me.gpu);
+    std::vector<std::unique_ptr<filled_bytes>> sent, received;
+    for (int m = 0; m < 3; ++m) {
+      sent.push_back(std::make_unique<filled_bytes>(me, 3000));
+      received.push_back(std::make_unique<filled_bytes>(me, 3000));
+    }
+    for (int i = 0; i < 6; ++i) {
+      stream_group all(me);
+      for (int m = 0; m < 3; ++m) {
+        const auto at = static_cast<std::size_t>(m);
+        sent[at]->fill(20 * i + 2 * m + me.rank);
+        me.gpu->finish(me.stream.get());
+        const accelerator::stream on = m == 1 ? second.get() : me.stream.get();
+        all.add_on(on, [&](const device_rank& of, auto... rest) {
+          return tandem_send(of.world, sent[at]->buffer(), other, 0, rest...);
+        });
+        all.add_on(on, [&](const device_rank& of, auto... rest) {
+          return tandem_recv(of.world, received[at]->buffer(), other, 0, rest...);
+        });
+      }
+      EXPECT_EQ(all.launch(), TANDEM_OK) << me.error.text;
+      me.gpu->finish(second.get());
+      for (int m = 0; m < 3; ++m) {
+        EXPECT_EQ(received[static_cast<std::size_t>(m)]->value(), 20 * i + 2 * m + other) << i;
+      }
+      EXPECT_EQ(all.finish(), TANDEM_OK) << me.error.text;
+    }
+  });
+}
+
+/// What was received is known of each, though they are complete at once, and each is reported.
+TEST_P(KernelBatches, AreOneOperation) {
+  kernel_jobs jobs({0, 1}, GetParam());
+  jobs.run([](device_rank& me) {
+    const int other = 1 - me.rank;
+    filled_bytes sent(me, 3000), received(me, 3000), less_sent(me, 40), less_received(me, 40);
+    for (int i = 0; i < 3; ++i) ring_step(me, sent, received, i);
+    tandem_batch* const batch = tandem_batch_create();
+    tandem_call call = me.call(batch);
+    call.in_stream = 1;
+    tandem_op* ops[4] = {};
+    EXPECT_EQ(tandem_send(me.world, sent.buffer(), other, 0, &call, &ops[0], &me.error), TANDEM_OK);
+    EXPECT_EQ(tandem_recv(me.world, received.buffer(), other, 0, &call, &ops[1], &me.error),
+              TANDEM_OK);
+    EXPECT_EQ(tandem_send(me.world, less_sent.buffer(), other, 0, &call, &ops[2], &me.error),
+              TANDEM_OK);
+    EXPECT_EQ(tandem_recv(me.world, less_received.buffer(), other, 0, &call, &ops[3], &me.error),
+              TANDEM_OK);
+    EXPECT_EQ(tandem_batch_launch(batch, &me.error), TANDEM_OK) << me.error.text;
+    tandem_batch_destroy(batch);
+    std::atomic<int> reported{0};
+    for (tandem_op* const each : ops) {
+      const auto report = [](void* count, tandem_op*) { ++*static_cast<std::atomic<int>*>(count); };
+      tandem_op_on_complete(each, report, &reported);
+    }
+    for (tandem_op* const each : ops) {
+      EXPECT_EQ(each->state, ops[0]->state);
+      EXPECT_EQ(tandem_op_wait(each, 20000, &me.error), TANDEM_OK) << me.error.text;
+    }
+    while (reported < 4) std::this_thread::yield();
+    const std::size_t bytes[4] = {0, 3000, 0, 40};
+    for (std::size_t k = 0; k < 4; ++k) {
+      EXPECT_EQ(tandem_op_bytes(ops[k]), bytes[k]);
+      EXPECT_EQ(tandem_op_source(ops[k]), k % 2 == 0 ? -1 : other);
+      tandem_op_release(ops[k]);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tandem::test
