@@ -1,5 +1,7 @@
 // Batches of messages that kernels carry out.
 #include <atomic>
+#include <barrier>
+#include <chrono>
 #include <thread>
 
 #include "c/kernel_jobs.hpp"
@@ -66,6 +68,44 @@ TEST_P(KernelBatches, OnSeveralStreams) {
       }
       EXPECT_EQ(all.finish(), TANDEM_OK) << me.error.text;
     }
+  });
+}
+
+/// The driver's calls that free memory wait for all streams of the device: they are not made while
+/// one waits for a peer, which may wait for this rank's loop.
+TEST_P(KernelBatches, MemoryOfAGroupIsFreedWhenNoStreamWaits) {
+  kernel_jobs jobs({0, 1}, GetParam());
+  std::barrier both(2);
+  jobs.run([&](device_rank& me) {
+    const int other = 1 - me.rank;
+    filled_bytes sent(me, 3000), received(me, 3000);
+    for (int i = 0; i < 3; ++i) ring_step(me, sent, received, i);
+    tandem_comm* const world = me.world;
+    ASSERT_EQ(tandem_comm_split(world, 0, me.rank, &me.world, &me.error), TANDEM_OK);
+    for (int i = 0; i < 3; ++i) ring_step(me, sent, received, i);
+    tandem_comm* const group = std::exchange(me.world, world);
+    stream_group waits(me);
+    if (me.rank == 0) {
+      waits.receive(received.buffer(), other);
+      EXPECT_EQ(waits.launch(), TANDEM_OK) << me.error.text;
+    }
+    both.arrive_and_wait();
+    const std::size_t before = jobs.gpus.gpus.open().device_bytes;
+    both.arrive_and_wait();
+    tandem_comm_destroy(group);
+    both.arrive_and_wait();
+    const auto freed = [&] { return before - jobs.gpus.gpus.open().device_bytes; };
+    EXPECT_EQ(freed(), 0U);
+    both.arrive_and_wait();
+    if (me.rank == 1) {
+      waits.send(sent.buffer(), other);
+      EXPECT_EQ(waits.launch(), TANDEM_OK) << me.error.text;
+    }
+    EXPECT_EQ(waits.finish(), TANDEM_OK) << me.error.text;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (freed() == 0 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    EXPECT_GT(freed(), 0U);
+    both.arrive_and_wait();
   });
 }
 

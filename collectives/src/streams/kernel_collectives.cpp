@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/use_awaitable.hpp>
 #include <span>
+#include <tandem/detail/deferred_calls.hpp>
 #include <tandem/detail/stream_word.hpp>
 #include <tandem/kernel_collectives.hpp>
 #include <tandem/log.hpp>
@@ -234,7 +235,10 @@ kernel_collectives::~kernel_collectives() {
   if (!is_idle()) {
     for (const auto& each : messages_) each->abort();
   }
-  if (detail::passes_soon(is_idle)) return;
+  if (detail::passes_soon(is_idle)) {
+    detail::deferred_calls::of_process().destroy(std::move(memory_));
+    return;
+  }
   log(log_level::warning, "streams",
       of_.text() + ": a kernel of a collective is still busy a second after their end");
   detail::keep_for_ever(std::move(memory_));

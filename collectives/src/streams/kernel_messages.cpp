@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <new>
+#include <tandem/detail/deferred_calls.hpp>
 #include <tandem/detail/stream_word.hpp>
 #include <tandem/kernel_messages.hpp>
 #include <tandem/log.hpp>
@@ -46,8 +47,9 @@ kernel_messages::memory::memory(accelerator& on)
   end.report = static_cast<slot_report*>(on.device_pointer(report->words));
 }
 
-kernel_messages::memory::~memory() {
-  if (relay) relay->leave();
+void kernel_messages::memory::leave() {
+  if (relay) std::exchange(relay, nullptr)->leave();
+  other.reset();
 }
 
 void kernel_messages::memory::make_slots() {
@@ -103,7 +105,11 @@ bool kernel_messages::end::has_passed() const noexcept {
 kernel_messages::~kernel_messages() {
   if (!memory_) return;
   if (!memory_->is_idle()) abort();
-  if (detail::passes_soon([this] { return memory_->is_idle(); })) return;
+  if (detail::passes_soon([this] { return memory_->is_idle(); })) {
+    memory_->leave();
+    detail::deferred_calls::of_process().destroy(std::move(memory_));
+    return;
+  }
   log(log_level::warning, "streams",
       memory_->of.text() + ": a kernel of messages is still busy a second after their end");
   detail::keep_for_ever(std::move(memory_));

@@ -56,7 +56,7 @@ struct kernel_messages::report {
 struct kernel_messages::memory {
   /// The slots are made later. @par Errors thrown: `device_failed`.
   explicit memory(accelerator& on);
-  ~memory();
+  ~memory() { leave(); }
   memory(const memory&) = delete;
   memory& operator=(const memory&) = delete;
 
@@ -69,6 +69,8 @@ struct kernel_messages::memory {
     if (relay) relay->expect(is_send, end.counts(is_send));
   }
   bool is_idle() const noexcept;
+  /// What is left then may be destroyed on any thread. On the loop.
+  void leave();
 
   accelerator& of;
   const std::shared_ptr<const detail::stream_kernels> kernels;

@@ -5,7 +5,9 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #pragma GCC visibility push(default)
 
@@ -28,6 +30,11 @@ class deferred_calls {
   /// At once, on this thread if none was ever counted, and then for at most 100 ms; or later.
   /// `call` owns all that it uses.
   void make(std::function<void()> call);
+  /// Destroys, by such a call, what frees memory of a device or unloads a module.
+  template <class Object>
+  void destroy(std::shared_ptr<Object> last) {
+    make([kept = std::make_shared<std::shared_ptr<Object>>(std::move(last))] { kept->reset(); });
+  }
   /// Whether there are any that are not made yet.
   bool has_pending() const noexcept { return has_pending_.load(); }
 
