@@ -1,4 +1,5 @@
 // Batches of messages that kernels carry out.
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -13,6 +14,19 @@ class KernelBatches : public KernelWays {};
 INSTANTIATE_TEST_SUITE_P(Ways, KernelBatches,
                          testing::Values(kernel_way::direct, kernel_way::relayed), name_of_way);
 
+/// Starts a message each way, to be launched together.
+std::array<tandem_op*, 2> start_both(device_rank& me, tandem_batch* batch, const filled_bytes& sent,
+                                     const filled_bytes& received) {
+  tandem_call call = me.call(batch);
+  call.in_stream = 1;
+  std::array<tandem_op*, 2> ops{};
+  const int other = 1 - me.rank;
+  EXPECT_EQ(tandem_send(me.world, sent.buffer(), other, 0, &call, &ops[0], &me.error), TANDEM_OK);
+  EXPECT_EQ(tandem_recv(me.world, received.buffer(), other, 0, &call, &ops[1], &me.error),
+            TANDEM_OK);
+  return ops;
+}
+
 /// Neither the messages before it nor those behind it are affected.
 TEST_P(KernelBatches, ThatAreNotLaunched) {
   kernel_jobs jobs({0, 1}, GetParam());
@@ -21,18 +35,60 @@ TEST_P(KernelBatches, ThatAreNotLaunched) {
     filled_bytes sent(me, 3000), received(me, 3000);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(ring_step(me, sent, received, me.rank + i), other + i);
     tandem_batch* const batch = tandem_batch_create();
-    tandem_call call = me.call(batch);
-    call.in_stream = 1;
-    tandem_op* ops[2] = {};
-    EXPECT_EQ(tandem_send(me.world, sent.buffer(), other, 0, &call, &ops[0], &me.error), TANDEM_OK);
-    EXPECT_EQ(tandem_recv(me.world, received.buffer(), other, 0, &call, &ops[1], &me.error),
-              TANDEM_OK);
+    const auto ops = start_both(me, batch, sent, received);
     EXPECT_EQ(tandem_op_wait(ops[0], 0, &me.error), TANDEM_ERR_BAD_INPUT) << me.error.text;
     tandem_batch_destroy(batch);
     for (tandem_op* const each : ops) {
       EXPECT_EQ(me.finish(each), TANDEM_ERR_CANCELLED) << me.error.text;
     }
     for (int i = 3; i < 6; ++i) EXPECT_EQ(ring_step(me, sent, received, me.rank + i), other + i);
+  });
+}
+
+/// They are cancelled with the group, which a program may destroy meanwhile.
+TEST_P(KernelBatches, OfAGroupThatIsDestroyed) {
+  kernel_jobs jobs({0, 1}, GetParam());
+  jobs.run([](device_rank& me) {
+    filled_bytes sent(me, 3000), received(me, 3000);
+    tandem_comm* const world = me.world;
+    ASSERT_EQ(tandem_comm_split(world, 0, me.rank, &me.world, &me.error), TANDEM_OK);
+    for (int i = 0; i < 3; ++i) ring_step(me, sent, received, i);
+    sent.fill(40 + me.rank);
+    tandem_batch* const batch = tandem_batch_create();
+    const auto ops = start_both(me, batch, sent, received);
+    tandem_comm_destroy(std::exchange(me.world, world));
+    EXPECT_EQ(tandem_batch_launch(batch, &me.error), TANDEM_OK) << me.error.text;
+    tandem_batch_destroy(batch);
+    for (tandem_op* const each : ops) {
+      EXPECT_EQ(me.finish(each), TANDEM_ERR_CANCELLED) << me.error.text;
+    }
+  });
+}
+
+/// Some are on their stream, and some, as those before GPUs are known to reach each other, on
+/// another one: no launch waits for one behind it on both ranks.
+TEST_P(KernelBatches, OnAndBesideTheirStream) {
+  kernel_jobs jobs({0, 1}, GetParam());
+  jobs.run([](device_rank& me) {
+    const int other = 1 - me.rank;
+    filled_bytes sent(me, 3000), more(me, 3000), received(me, 3000), last(me, 3000);
+    // Relayed ones are by kernels in either way, direct ones only on the stream.
+    const std::int32_t ways[2] = {1, GetParam() == kernel_way::relayed ? 2 : 1};
+    for (int i = 0; i < 8; ++i) {
+      sent.fill(10 * i + me.rank);
+      more.fill(10 * i + 5 + me.rank);
+      stream_group all(me);
+      all.in_stream = ways[i % 2];
+      all.send(sent.buffer(), other);
+      all.receive(received.buffer(), other);
+      all.in_stream = ways[(i + 1) % 2];
+      all.send(more.buffer(), other);
+      all.receive(last.buffer(), other);
+      EXPECT_EQ(all.launch(), TANDEM_OK) << me.error.text;
+      EXPECT_EQ(received.value(), 10 * i + other);
+      EXPECT_EQ(last.value(), 10 * i + 5 + other);
+      EXPECT_EQ(all.finish(), TANDEM_OK) << me.error.text;
+    }
   });
 }
 
@@ -117,16 +173,9 @@ TEST_P(KernelBatches, AreOneOperation) {
     filled_bytes sent(me, 3000), received(me, 3000), less_sent(me, 40), less_received(me, 40);
     for (int i = 0; i < 3; ++i) ring_step(me, sent, received, i);
     tandem_batch* const batch = tandem_batch_create();
-    tandem_call call = me.call(batch);
-    call.in_stream = 1;
-    tandem_op* ops[4] = {};
-    EXPECT_EQ(tandem_send(me.world, sent.buffer(), other, 0, &call, &ops[0], &me.error), TANDEM_OK);
-    EXPECT_EQ(tandem_recv(me.world, received.buffer(), other, 0, &call, &ops[1], &me.error),
-              TANDEM_OK);
-    EXPECT_EQ(tandem_send(me.world, less_sent.buffer(), other, 0, &call, &ops[2], &me.error),
-              TANDEM_OK);
-    EXPECT_EQ(tandem_recv(me.world, less_received.buffer(), other, 0, &call, &ops[3], &me.error),
-              TANDEM_OK);
+    const auto both = start_both(me, batch, sent, received);
+    const auto less = start_both(me, batch, less_sent, less_received);
+    const std::array ops{both[0], both[1], less[0], less[1]};
     EXPECT_EQ(tandem_batch_launch(batch, &me.error), TANDEM_OK) << me.error.text;
     tandem_batch_destroy(batch);
     std::atomic<int> reported{0};

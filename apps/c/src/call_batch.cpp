@@ -4,9 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "group_of_ranks.hpp"
 #include "job_state.hpp"
-#include "status.hpp"
 
 namespace tandem::c {
 
@@ -29,12 +27,12 @@ void call_batch::stage_all(std::span<library_calls::staged_on_group> calls) {
 
 void call_batch::launch_all(std::span<library_calls::kernel_on_group> calls) {
   kernel_calls::started_together all;
-  for (auto& [by, what] : calls) {
+  for (auto& [by, what, position] : calls) {
     if (by->failed_) what.op->finish(std::make_exception_ptr(*by->failed_));
     if (!what.op->is_done()) all.push_back(&what);
   }
   kernel_calls::launch(all);
-  for (auto& [by, what] : calls) {
+  for (auto& [by, what, position] : calls) {
     if (!what.end) continue;
     if (what.is_relayed()) what.op->will_be_relayed();
     by->note_queued(what.op, what.name, what.side, std::move(what.end), nullptr);
@@ -118,20 +116,29 @@ std::shared_ptr<operation_state> call_batch::join(const library_calls& by, const
 }
 
 call_batch::~call_batch() {
-  const auto end = [](operation_state& op) {
+  progress* loop = nullptr;
+  const auto end = [&loop](operation_state& op) {
+    loop = &op.loop();
     op.finish(cancelled("the batch that it belongs to was not launched"));
     op.set_in_batch(false);
   };
   for (const entry& each : entries_) end(*each.op);
   for (const auto& each : kernels_) end(*each.what.op);
+  if (loop == nullptr || !loop->is_here()) return;
+  loop->run_now([this] {  // it may own groups, which end on the loop
+    entries_.clear();
+    kernels_.clear();
+  });
 }
 
 void call_batch::launch() {
   for (const auto& each : kernels_) each.what.op->set_in_batch(false);
   std::vector<entry> entries = std::exchange(entries_, {});
   for (const bool are_receives : {true, false}) {
-    for (entry& each : entries) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      entry& each = entries[i];
       if (each.is_receive != are_receives) continue;
+      const std::size_t before = kernels_.size();
       each.op->set_in_batch(false);
       if (each.by_kernels) {
         kernels_.push_back(std::move(*each.by_kernels));
@@ -139,8 +146,26 @@ void call_batch::launch() {
         each.op->loop().count_operations(-1);
         each.start(*this);
       }
+      for (std::size_t k = before; k < kernels_.size(); ++k) kernels_[k].position = i + 1;
     }
   }
+  // Kernels in the order of the calls, for all messages of a stream are one launch only if none
+  // between two of them is of another stream.
+  if (!entries.empty()) {
+    std::ranges::stable_sort(kernels_, {}, &library_calls::kernel_on_group::position);
+  }
+  const bool are_groups_usable = launch_started();
+  const auto release = [this, &entries] {
+    entries.clear();
+    kernels_.clear();
+  };
+  if (are_groups_usable) return release();
+  const operation_state& any = kernels_.empty() ? *entries.front().op : *kernels_.front().what.op;
+  any.loop().run_now(release);  // it may own groups, which end on the loop
+}
+
+/// False: a group has ended.
+bool call_batch::launch_started() {
   const auto calls = std::exchange(ready_, {});
   boost::container::small_vector<library_calls*, 8> groups;
   for (const auto& each : calls) groups.push_back(each.by.get());
@@ -162,7 +187,8 @@ void call_batch::launch() {
   if (!usable.empty()) queue_all(usable);
   launch_all(kernels_);
   stage_all(staged);
-  kernels_.clear();
+  return std::ranges::none_of(groups,
+                              [](const library_calls* each) { return each->failed_.has_value(); });
 }
 
 }  // namespace tandem::c

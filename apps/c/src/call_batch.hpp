@@ -46,6 +46,8 @@ class call_batch {
     std::optional<library_calls::kernel_on_group> by_kernels = {};
   };
 
+  bool launch_started();
+
   // With the locks of all groups.
 
   /// Queues calls, as one launch if there are several.

@@ -84,7 +84,9 @@ std::shared_ptr<operation_state> library_calls::start_by_kernels(
   op->set_use(call.side->use());
   op->may_be_queued();
   group_.loop().count_operations(+1);
-  kernel_on_group made{shared_from_this(), kernels_.make_started(op, call, by, call.stream)};
+  // The batch keeps the group until then, of which this is a part.
+  std::shared_ptr<library_calls> self(group_.shared_from_this(), this);
+  kernel_on_group made{std::move(self), kernels_.make_started(op, call, by, call.stream)};
   if (together != nullptr) {
     together->add(std::move(made));
   } else {

@@ -110,6 +110,7 @@ class library_calls : public std::enable_shared_from_this<library_calls> {
   struct kernel_on_group {
     std::shared_ptr<library_calls> by;
     kernel_calls::started what;
+    std::size_t position = 0;  ///< among the calls of a batch
   };
 
   // With the lock.

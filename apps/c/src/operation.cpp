@@ -234,8 +234,7 @@ bool operation_state::finish_if_carried() {
   bool is_carried = false;
   {
     const std::lock_guard lock(mutex_);
-    is_carried =
-        end_ && side_ && is_answered() && side_->is_by_kernels(end_) && side_->is_carried(end_);
+    is_carried = end_ && side_ && is_answered() && side_->is_carried(end_);
   }
   if (is_carried) finish(nullptr);
   return is_done();

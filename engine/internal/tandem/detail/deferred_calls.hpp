@@ -30,7 +30,8 @@ class deferred_calls {
   /// At once, on this thread if none was ever counted, and then for at most 100 ms; or later.
   /// `call` owns all that it uses.
   void make(std::function<void()> call);
-  /// Destroys, by such a call, what frees memory of a device or unloads a module.
+  /// Destroys, by such a call, what frees memory of a device or unloads a module. (Not when a copy
+  /// of the call goes: they share the pointer.)
   template <class Object>
   void destroy(std::shared_ptr<Object> last) {
     make([kept = std::make_shared<std::shared_ptr<Object>>(std::move(last))] { kept->reset(); });
