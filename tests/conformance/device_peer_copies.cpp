@@ -193,6 +193,22 @@ PEER_TEST(MemoryThatIsAllocatedAgainIsOpenedAgain) {
   EXPECT_EQ(all.gpus.open().openings, 2U) << "one each way; what is gone was closed";
 }
 
+PEER_TEST(FreedMemoryIsClosedWhenItsOwnerSaysSo) {
+  co_await all.warm_up_both();
+  EXPECT_EQ(all.gpus.open().openings, 2U) << "one each way";
+  all.text = buffer();
+  co_await turns(20);
+  EXPECT_EQ(all.gpus.open().openings, 2U);
+  for (channel* const each : {all.from.get(), all.to.get()}) {
+    each->retire_freed_memory();
+    co_await turns(20);
+    EXPECT_EQ(all.gpus.open().openings, 1U);
+  }
+  all.text = buffer(1 << 20, memory_kind::cuda, 0);
+  co_await all.warm_up();
+  EXPECT_EQ(all.gpus.open().openings, 2U);
+}
+
 PEER_TEST(ThousandsOfOperationsLeakNothing) {
   co_await all.warm_up();
   for (int i = 0; i < 100; ++i) co_await all.transfer(1 + 37 * static_cast<std::size_t>(i), 2);

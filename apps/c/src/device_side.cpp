@@ -4,7 +4,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <tandem/detail/stream_word.hpp>
 #include <utility>
@@ -163,6 +162,17 @@ bool device_side::has_passed(const point& what) const {
     return what->is_filled ? what->block->have_reached(what->words()) : what->block->is_emptied();
   }
   return on_.is_complete(what->event);
+}
+
+/// Points of one stream use one pool, of their device.
+bool device_side::passed_points::include(const point& what) const noexcept {
+  return !what->block && std::ranges::any_of(last_, [&what](const point& each) {
+    return each->events == what->events && each->on == what->on;
+  });
+}
+
+void device_side::passed_points::add(const point& what) {
+  if (what->events && !what->block && !is_of_thread(what->on)) last_.push_back(what);
 }
 
 void device_side::await(accelerator::stream which, const point& what) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -53,6 +54,17 @@ class device_side {
   bool is_by_kernels(const point& what) const noexcept;
   staging& blocks() noexcept { return *blocks_; }
   bool has_passed(const point& what) const;
+  /// Points that streams are known to have passed: what comes before them on the same stream needs
+  /// no call of the driver.
+  class passed_points {
+   public:
+    /// @pre `what` was marked before those that were added
+    bool include(const point& what) const noexcept;
+    void add(const point& what);
+
+   private:
+    boost::container::small_vector<point, 4> last_;  ///< one of each stream
+  };
   /// Later work on the stream waits for the point.
   void await(accelerator::stream which, const point& what);
   /// Later work on the stream waits until the hold is released. @pre can_hold

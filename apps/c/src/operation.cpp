@@ -224,6 +224,16 @@ bool operation_state::finish_if_reached() {
   return is_done();
 }
 
+bool operation_state::is_reached(device_side::passed_points& passed) const {
+  if (is_done()) return true;
+  const std::lock_guard lock(mutex_);
+  if (!end_ || !side_ || !is_answered()) return false;
+  if (passed.include(end_)) return true;
+  if (!side_->has_passed(end_)) return false;
+  passed.add(end_);
+  return true;
+}
+
 bool operation_state::ends_by_kernels() const {
   const std::lock_guard lock(mutex_);
   return end_ && side_ && side_->is_by_kernels(end_);

@@ -148,6 +148,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void was_answered(int from, std::size_t length);
   /// Whether its calls are complete; finishes it if they are.
   bool finish_if_reached();
+  /// Whether they are, of several operations the last one first. @par Errors thrown:
+  /// `device_failed`. @param passed  ends that streams have reached, to which its own is added
+  bool is_reached(device_side::passed_points& passed) const;
   /// Whether kernels report its end, so that it is known without a call of the driver. @pre queued
   bool ends_by_kernels() const;
   /// Of those: as `finish_if_reached`.

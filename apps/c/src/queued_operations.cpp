@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <optional>
 #include <tandem/detail/deferred_calls.hpp>
 #include <utility>
@@ -19,10 +20,10 @@ namespace {
 constexpr std::chrono::milliseconds look_interval{100};
 /// While memory is to be closed when none is in progress.
 constexpr std::chrono::milliseconds short_interval{5};
-/// With the lock, for which callers wait: some microseconds.
-constexpr std::size_t looked_at_once = 32;
 /// By each call, so that what a stream of calls uses stays in the processor's caches.
 constexpr int let_go_at_once = 3;
+/// After one that has found none, which costs up to a microsecond.
+constexpr int calls_between_looks = 16;
 
 }  // namespace
 
@@ -33,6 +34,7 @@ queued_operations::queued_operations(group_of_ranks& group,
 void queued_operations::add(std::shared_ptr<operation_state> op, const char* name,
                             const library_queue* by) {
   let_go_of_some();
+  if (by == nullptr) let_go_of_others();
   const bool is_by_kernels = op->ends_by_kernels();
   const auto limit = op->timeout.value_or(group_.job()->operation_timeout());
   const std::lock_guard lock(mutex_);
@@ -55,6 +57,30 @@ void queued_operations::let_go_of_some() {
     const std::lock_guard lock(mutex_);
     if (!by_kernels_.empty() && by_kernels_.front().op == first) by_kernels_.pop_front();
   }
+}
+
+/// The same of those of copy engines, with a call of the driver.
+void queued_operations::let_go_of_others() {
+  reached_ones all;
+  {
+    const std::lock_guard lock(mutex_);
+    if (others_.empty()) return;
+    if (calls_until_look_ > 0) {
+      --calls_until_look_;
+      return;
+    }
+    const std::size_t count = std::min<std::size_t>(others_.size(), let_go_at_once);
+    const progress::driver_turn mine(group_.loop());
+    find_reached(others_.begin(), count, all, mine.may_call());
+    const auto is_over = [](const reached& each) { return each.is_over && !each.failure; };
+    all.erase(std::ranges::find_if_not(all, is_over), all.end());
+    for (reached& each : all) {
+      each.op = std::move(others_.front().op);
+      others_.pop_front();
+    }
+    if (all.empty()) calls_until_look_ = calls_between_looks;
+  }
+  for (const reached& each : all) each.op->finish(nullptr);
 }
 
 void queued_operations::look_again() {
@@ -80,9 +106,26 @@ void queued_operations::look() {
   if (is_looking_) look_again();
 }
 
+/// Those from `first` on that are complete, in their order. Looks at the last one first: where its
+/// stream has come to its end, it has come to those before.
+void queued_operations::find_reached(entries::iterator first, std::size_t count, reached_ones& all,
+                                     bool may_call) {
+  device_side::passed_points passed;
+  all.resize(count);
+  for (std::size_t i = count; i-- > 0;) {
+    operation_state& op = *first[static_cast<std::ptrdiff_t>(i)].op;
+    try {
+      all[i].is_over = may_call ? op.is_reached(passed) : op.is_done();
+    } catch (...) {
+      all[i] = {true, std::current_exception(), nullptr};
+    }
+  }
+}
+
 /// @param left  of those that were looked at, what is not complete
 bool queued_operations::look_at_some(entries& in, std::size_t& left, std::optional<error>& why) {
-  const std::lock_guard lock(mutex_);
+  reached_ones all;  // finished without the lock
+  std::unique_lock lock(mutex_);
   const progress::driver_turn mine(group_.loop());
   const bool may_call = mine.may_call();
   const auto now = std::chrono::steady_clock::now();
@@ -90,17 +133,27 @@ bool queued_operations::look_at_some(entries& in, std::size_t& left, std::option
   const auto first = in.begin() + static_cast<std::ptrdiff_t>(left);
   const std::size_t count = std::min(in.size() - left, looked_at_once);
   const auto last = first + static_cast<std::ptrdiff_t>(count);
-  const auto end = std::remove_if(first, last, [may_call](const entry& each) {
-    return may_call ? each.op->finish_if_reached() : each.op->is_done();
-  });
-  // While streams wait, others may be complete without being known to be.
-  const auto first_late = std::find_if(first, end, [now, may_call](const entry& each) {
-    return each.deadline <= now && (may_call || each.op->waits_for_relay());
-  });
-  if (first_late != end && !why) why = late(*first_late);
+  find_reached(first, count, all, may_call);
+  auto end = first;
+  for (std::size_t i = 0; i < count; ++i) {
+    entry& each = first[static_cast<std::ptrdiff_t>(i)];
+    if (all[i].is_over) {
+      all[i].op = std::move(each.op);
+    } else {
+      // While streams wait, others may be complete without being known to be.
+      const bool is_late = each.deadline <= now && (may_call || each.op->waits_for_relay());
+      if (is_late && !why) why = late(each);
+      if (&*end != &each) *end = std::move(each);
+      ++end;
+    }
+  }
   left += static_cast<std::size_t>(end - first);
   const bool are_all = last == in.end();
   in.erase(end, last);
+  lock.unlock();
+  for (reached& each : all) {
+    if (each.op) each.op->finish(std::move(each.failure));
+  }
   return !are_all;
 }
 

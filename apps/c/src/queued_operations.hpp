@@ -1,7 +1,10 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <boost/container/small_vector.hpp>
+#include <cstddef>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -24,6 +27,7 @@ class queued_operations : public std::enable_shared_from_this<queued_operations>
   /// @param find_failure  looks for another reason to end the job
   queued_operations(group_of_ranks& group, std::function<std::optional<error>()> find_failure);
 
+  /// @pre in the order of their ends on each stream
   /// @param by  what carries it out; null: no library
   void add(std::shared_ptr<operation_state> op, const char* name, const library_queue* by);
   /// Waits until they are complete, at most until their limits; not for receives whose peer has not
@@ -41,8 +45,19 @@ class queued_operations : public std::enable_shared_from_this<queued_operations>
   };
 
   using entries = std::deque<entry>;
+  /// With the lock, for which callers wait: some microseconds.
+  static constexpr std::size_t looked_at_once = 32;
 
+  struct reached {
+    bool is_over = false;
+    std::exception_ptr failure;
+    std::shared_ptr<operation_state> op;
+  };
+  using reached_ones = boost::container::small_vector<reached, looked_at_once>;
+  static void find_reached(entries::iterator first, std::size_t count, reached_ones& all,
+                           bool may_call);
   void let_go_of_some();
+  void let_go_of_others();
   void look();
   bool look_at_some(entries& in, std::size_t& left, std::optional<error>& why);
   std::vector<entry> all_entries(bool takes);
@@ -54,6 +69,7 @@ class queued_operations : public std::enable_shared_from_this<queued_operations>
   boost::asio::steady_timer timer_;
   std::mutex mutex_;  ///< never held for long: also the loop takes it
   entries by_kernels_, others_;
+  int calls_until_look_ = 0;  ///< at the others
   bool is_looking_ = false;
 };
 

@@ -42,6 +42,9 @@ class exports {
   bool next(update& into);
   bool has_updates() const noexcept { return !updates_.empty(); }
 
+  /// Retires what was freed, as each new allocation does.
+  void retire_freed();
+
   /// The peer's answer to a description. Ignored for one that was retired meanwhile. False: it was
   /// never described.
   bool opened(std::uint32_t id);
@@ -73,7 +76,6 @@ class exports {
   static bool covers(const entry& e, const const_view& view, std::uint64_t number) noexcept;
   std::uint32_t take_slot();
   void retire(std::uint32_t slot);
-  void retire_freed();
   entry* find_pending(std::uint32_t id) noexcept;
   std::uint32_t id_of(const entry& e) const noexcept {
     return std::uint32_t{e.generation} << 16 | static_cast<std::uint32_t>(&e - entries_.data());

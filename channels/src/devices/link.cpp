@@ -258,6 +258,7 @@ class owning_channel final : public channel {
                                                   accelerator& by) override {
     return handle_.map_memory(at, bytes, by);
   }
+  void retire_freed_memory() override { handle_.retire_freed_memory(); }
 
  private:
   const std::unique_ptr<channel> inner_;

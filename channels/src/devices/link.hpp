@@ -59,6 +59,7 @@ class link final : public transport::link_base,
   memory_location locate_memory(const const_view& memory);
   std::unique_ptr<const mapped_memory> map_memory(const memory_location& at, std::size_t bytes,
                                                   accelerator& by);
+  void retire_freed_memory();
 
   const std::vector<memory_kind>& kinds() const noexcept { return kinds_; }
   std::vector<rail_stats> rails() const;

@@ -58,4 +58,11 @@ std::unique_ptr<const mapped_memory> link::map_memory(const memory_location& at,
   }
 }
 
+void link::retire_freed_memory() {
+  if (!exports_ || is_over()) return;
+  exports_->retire_freed();
+  flush();
+  complete_soon();
+}
+
 }  // namespace tandem::devices

@@ -73,6 +73,12 @@ class channel_handle final : public channel {
       return nullptr;
     }
   }
+  void retire_freed_memory() override {
+    if constexpr (requires { link_->retire_freed_memory(); }) {
+      require_here();
+      link_->retire_freed_memory();
+    }
+  }
   void fail(const error& reason) noexcept override {
     if (origin_.is_here()) link_->fail(reason, true);
   }

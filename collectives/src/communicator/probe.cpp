@@ -126,17 +126,24 @@ asio::awaitable<std::string> probe(communicator& all, const layout& where, const
     return p && (p->first == all.rank() || p->second == all.rank());
   };
   if (!is_in(within) && !is_in(across)) co_return found;
-  // Devices are so much faster that messages of the host's length would measure only latency.
-  const buffer scratch(on_devices ? max_device_bytes : max_host_bytes, like.kind, like.device);
-  if (is_in(within) && within->first == all.rank()) {
-    found += co_await measure_pair(all, within->second, "within", scratch, on_devices);
-  } else if (is_in(within)) {
-    co_await echo(all, within->first, scratch);
+  {
+    // Devices are so much faster that messages of the host's length would measure only latency.
+    const buffer scratch(on_devices ? max_device_bytes : max_host_bytes, like.kind, like.device);
+    if (is_in(within) && within->first == all.rank()) {
+      found += co_await measure_pair(all, within->second, "within", scratch, on_devices);
+    } else if (is_in(within)) {
+      co_await echo(all, within->first, scratch);
+    }
+    if (is_in(across) && across->first == all.rank()) {
+      found += co_await measure_pair(all, across->second, "across", scratch, on_devices);
+    } else if (is_in(across)) {
+      co_await echo(all, across->first, scratch);
+    }
   }
-  if (is_in(across) && across->first == all.rank()) {
-    found += co_await measure_pair(all, across->second, "across", scratch, on_devices);
-  } else if (is_in(across)) {
-    co_await echo(all, across->first, scratch);
+  for (const std::optional<pair>& each : {within, across}) {
+    if (!is_in(each)) continue;
+    const int peer = each->first == all.rank() ? each->second : each->first;
+    all.internals()->to(peer).on->retire_freed_memory();
   }
   co_return found;
 }

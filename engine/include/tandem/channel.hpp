@@ -183,6 +183,10 @@ class channel {
                                                           accelerator& /*by*/) {
     return nullptr;
   }
+  /// Has the peer close what was freed here of the memory of devices that it has opened, for
+  /// messages or `locate_memory`. Else it does so when it opens the next allocation, which may be
+  /// while its streams are busy: drivers wait for them.
+  virtual void retire_freed_memory() {}
 
   /// Sends one message. Completes when the view can be reused, possibly before the peer has
   /// received the message.

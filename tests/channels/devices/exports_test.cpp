@@ -82,6 +82,25 @@ TEST_F(exports_test, reallocation_at_same_address_is_new_allocation) {
   EXPECT_EQ(mine.described(), 1U);
 }
 
+TEST_F(exports_test, freed_allocation_is_retired_on_request) {
+  exports mine(peer_access::mapped);
+  auto first = std::make_unique<buffer>(64, memory_kind::cuda);
+  const buffer kept(64, memory_kind::cuda);
+  mine.find(gpu(), first->view());
+  const std::uint32_t freed = described(mine).id;
+  mine.find(gpu(), kept.view());
+  described(mine);
+  mine.retire_freed();
+  EXPECT_FALSE(mine.has_updates());
+  first.reset();
+  mine.retire_freed();
+  exports::update update;
+  ASSERT_TRUE(mine.next(update));
+  EXPECT_EQ(update.retired, freed);
+  EXPECT_FALSE(mine.has_updates());
+  EXPECT_EQ(mine.described(), 1U);
+}
+
 TEST_F(exports_test, unshareable_allocation_is_tried_once) {
   exports mine(peer_access::mapped);
   const buffer memory(64, memory_kind::cuda);

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string_view>
 #include <tandem/collectives.hpp>
 #include <tandem/communicator.hpp>
+#include <tandem/log.hpp>
 #include <tandem/plan.hpp>
+#include <utility>
 
 #include "collectives/device_job.hpp"
 
@@ -60,14 +63,32 @@ TEST_F(DevicePlan, AllRanksWithDevicesAgree) {
   expect_agreement(4, test::every_other_device);
 }
 
-TEST_F(DevicePlan, RanksWithAndWithoutDevicesAgree) {
-  expect_agreement(2, test::device_or_host);
-  expect_agreement(3, test::device_or_host);
-}
-
 asio::awaitable<void> agree_only(fabric& over, const_view like) {
   communicator all = co_await make_communicator(over, settings{}, like);
   EXPECT_TRUE(all.agreed().known().on_devices);
+}
+
+/// Later, while streams are busy, its peer would wait for them to close it.
+TEST_F(DevicePlan, WhatWasMeasuredWithIsNotSharedAnyMore) {
+  std::size_t retired = 0;
+  log_sink before = set_log_sink(
+      [&retired](const log_record& record) {
+        if (record.text.find("is not shared any more") != std::string_view::npos) ++retired;
+      },
+      log_level::debug);
+  device_job of(2, settings{}, test::every_other_device);
+  of.worlds.clear();
+  EXPECT_EQ(of.run([&of](int r) {
+    return agree_only(*of.fabrics[static_cast<std::size_t>(r)], like_of(r));
+  }),
+            "");
+  set_log_sink(std::move(before), log_level::warning);
+  EXPECT_EQ(retired, 2U) << "by each rank of the pair";
+}
+
+TEST_F(DevicePlan, RanksWithAndWithoutDevicesAgree) {
+  expect_agreement(2, test::device_or_host);
+  expect_agreement(3, test::device_or_host);
 }
 
 TEST_F(DevicePlan, MissingDeviceIsRefusedOnEveryRank) {
