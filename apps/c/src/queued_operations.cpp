@@ -61,7 +61,7 @@ void queued_operations::let_go_of_some() {
 
 /// The same of those of copy engines, with a call of the driver.
 void queued_operations::let_go_of_others() {
-  reached_ones all;
+  seen_ones all;
   {
     const std::lock_guard lock(mutex_);
     if (others_.empty()) return;
@@ -69,18 +69,17 @@ void queued_operations::let_go_of_others() {
       --calls_until_look_;
       return;
     }
-    const std::size_t count = std::min<std::size_t>(others_.size(), let_go_at_once);
-    const progress::driver_turn mine(group_.loop());
-    find_reached(others_.begin(), count, all, mine.may_call());
-    const auto is_over = [](const reached& each) { return each.is_over && !each.failure; };
-    all.erase(std::ranges::find_if_not(all, is_over), all.end());
-    for (reached& each : all) {
-      each.op = std::move(others_.front().op);
-      others_.pop_front();
-    }
-    if (all.empty()) calls_until_look_ = calls_between_looks;
+    copy_some(others_, 0, let_go_at_once, all);
   }
-  for (const reached& each : all) each.op->finish(nullptr);
+  look_at(all);
+  const auto is_over = [](const seen& each) { return each.is_over && !each.failure; };
+  all.erase(std::ranges::find_if_not(all, is_over), all.end());
+  for (const seen& each : all) each.op->finish(nullptr);
+  const std::lock_guard lock(mutex_);
+  for (const seen& each : all) {
+    if (!others_.empty() && others_.front().op == each.op) others_.pop_front();
+  }
+  if (all.empty()) calls_until_look_ = calls_between_looks;
 }
 
 void queued_operations::look_again() {
@@ -106,54 +105,59 @@ void queued_operations::look() {
   if (is_looking_) look_again();
 }
 
-/// Those from `first` on that are complete, in their order. Looks at the last one first: where its
+void queued_operations::copy_some(const entries& of, std::size_t first, std::size_t most,
+                                  seen_ones& into) {
+  for (std::size_t i = first; i < of.size() && into.size() < most; ++i) {
+    into.push_back({.op = of[i].op});
+  }
+}
+
+/// Without the lock, as the driver may keep its caller waiting. The last one first: where its
 /// stream has come to its end, it has come to those before.
-void queued_operations::find_reached(entries::iterator first, std::size_t count, reached_ones& all,
-                                     bool may_call) {
+/// @returns whether it could ask the driver
+bool queued_operations::look_at(seen_ones& all) const {
+  const progress::driver_turn mine(group_.loop());
+  const bool may_call = mine.may_call();
   device_side::passed_points passed;
-  all.resize(count);
-  for (std::size_t i = count; i-- > 0;) {
-    operation_state& op = *first[static_cast<std::ptrdiff_t>(i)].op;
+  for (auto each = all.rbegin(); each != all.rend(); ++each) {
     try {
-      all[i].is_over = may_call ? op.is_reached(passed) : op.is_done();
+      each->is_over = may_call ? each->op->is_reached(passed) : each->op->is_done();
     } catch (...) {
-      all[i] = {true, std::current_exception(), nullptr};
+      each->is_over = true;
+      each->failure = std::current_exception();
     }
   }
+  return may_call;
 }
 
 /// @param left  of those that were looked at, what is not complete
 bool queued_operations::look_at_some(entries& in, std::size_t& left, std::optional<error>& why) {
-  reached_ones all;  // finished without the lock
-  std::unique_lock lock(mutex_);
-  const progress::driver_turn mine(group_.loop());
-  const bool may_call = mine.may_call();
+  seen_ones all;
+  {
+    const std::lock_guard lock(mutex_);
+    copy_some(in, left, looked_at_once, all);
+  }
+  const bool could_call = look_at(all);
+  for (const seen& each : all) {
+    if (each.is_over) each.op->finish(each.failure);
+  }
+  const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
   left = std::min(left, in.size());
   const auto first = in.begin() + static_cast<std::ptrdiff_t>(left);
-  const std::size_t count = std::min(in.size() - left, looked_at_once);
+  const std::size_t count = std::min(in.size() - left, all.size());
   const auto last = first + static_cast<std::ptrdiff_t>(count);
-  find_reached(first, count, all, may_call);
-  auto end = first;
-  for (std::size_t i = 0; i < count; ++i) {
-    entry& each = first[static_cast<std::ptrdiff_t>(i)];
-    if (all[i].is_over) {
-      all[i].op = std::move(each.op);
-    } else {
-      // While streams wait, others may be complete without being known to be.
-      const bool is_late = each.deadline <= now && (may_call || each.op->waits_for_relay());
-      if (is_late && !why) why = late(each);
-      if (&*end != &each) *end = std::move(each);
-      ++end;
-    }
-  }
+  const auto end =
+      std::remove_if(first, last, [](const entry& each) { return each.op->is_done(); });
+  // While streams wait, others may be complete without being known to be.
+  const auto first_late = std::find_if(first, end, [&all, now, could_call](const entry& each) {
+    return each.deadline <= now && (could_call || each.op->waits_for_relay()) &&
+           std::ranges::find(all, each.op, &seen::op) != all.end();
+  });
+  if (first_late != end && !why) why = late(*first_late);
   left += static_cast<std::size_t>(end - first);
   const bool are_all = last == in.end();
   in.erase(end, last);
-  lock.unlock();
-  for (reached& each : all) {
-    if (each.op) each.op->finish(std::move(each.failure));
-  }
   return !are_all;
 }
 

@@ -45,17 +45,17 @@ class queued_operations : public std::enable_shared_from_this<queued_operations>
   };
 
   using entries = std::deque<entry>;
-  /// With the lock, for which callers wait: some microseconds.
   static constexpr std::size_t looked_at_once = 32;
 
-  struct reached {
-    bool is_over = false;
-    std::exception_ptr failure;
+  /// One that was looked at.
+  struct seen {
     std::shared_ptr<operation_state> op;
+    bool is_over = false;
+    std::exception_ptr failure = {};
   };
-  using reached_ones = boost::container::small_vector<reached, looked_at_once>;
-  static void find_reached(entries::iterator first, std::size_t count, reached_ones& all,
-                           bool may_call);
+  using seen_ones = boost::container::small_vector<seen, looked_at_once>;
+  static void copy_some(const entries& of, std::size_t first, std::size_t most, seen_ones& into);
+  bool look_at(seen_ones& all) const;
   void let_go_of_some();
   void let_go_of_others();
   void look();
