@@ -33,38 +33,40 @@ queued_operations::queued_operations(group_of_ranks& group,
 
 void queued_operations::add(std::shared_ptr<operation_state> op, const char* name,
                             const library_queue* by) {
-  let_go_of_some();
-  if (by == nullptr) let_go_of_others();
+  seen_ones oldest;
+  bool are_others = false;
+  {
+    const std::lock_guard lock(mutex_);
+    copy_some(by_kernels_, 0, let_go_at_once, oldest);
+    are_others = !others_.empty();
+  }
+  for (seen& each : oldest) {
+    each.is_over = each.op->finish_if_carried();
+    if (!each.is_over) break;
+  }
+  if (are_others && by == nullptr) let_go_of_others();
   const bool is_by_kernels = op->ends_by_kernels();
   const auto limit = op->timeout.value_or(group_.job()->operation_timeout());
   const std::lock_guard lock(mutex_);
+  drop(by_kernels_, oldest);
   (is_by_kernels ? by_kernels_ : others_)
       .push_back({std::move(op), name, by, std::chrono::steady_clock::now() + limit});
   if (std::exchange(is_looking_, true)) return;
   group_.loop().submit([self = shared_from_this()] { self->look_again(); });
 }
 
-/// Of the oldest, those that kernels have reported to be complete.
-void queued_operations::let_go_of_some() {
-  for (int i = 0; i < let_go_at_once; ++i) {
-    std::shared_ptr<operation_state> first;
-    {
-      const std::lock_guard lock(mutex_);
-      if (by_kernels_.empty()) return;
-      first = by_kernels_.front().op;
-    }
-    if (!first->finish_if_carried()) return;
-    const std::lock_guard lock(mutex_);
-    if (!by_kernels_.empty() && by_kernels_.front().op == first) by_kernels_.pop_front();
+/// The oldest, if they are over and still there.
+void queued_operations::drop(entries& from, const seen_ones& those) {
+  for (const seen& each : those) {
+    if (each.is_over && !from.empty() && from.front().op == each.op) from.pop_front();
   }
 }
 
-/// The same of those of copy engines, with a call of the driver.
+/// Of those of copy engines, with a call of the driver.
 void queued_operations::let_go_of_others() {
   seen_ones all;
   {
     const std::lock_guard lock(mutex_);
-    if (others_.empty()) return;
     if (calls_until_look_ > 0) {
       --calls_until_look_;
       return;
@@ -76,9 +78,7 @@ void queued_operations::let_go_of_others() {
   all.erase(std::ranges::find_if_not(all, is_over), all.end());
   for (const seen& each : all) each.op->finish(nullptr);
   const std::lock_guard lock(mutex_);
-  for (const seen& each : all) {
-    if (!others_.empty() && others_.front().op == each.op) others_.pop_front();
-  }
+  drop(others_, all);
   if (all.empty()) calls_until_look_ = calls_between_looks;
 }
 

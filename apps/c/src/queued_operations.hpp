@@ -55,8 +55,8 @@ class queued_operations : public std::enable_shared_from_this<queued_operations>
   };
   using seen_ones = boost::container::small_vector<seen, looked_at_once>;
   static void copy_some(const entries& of, std::size_t first, std::size_t most, seen_ones& into);
+  static void drop(entries& from, const seen_ones& those);
   bool look_at(seen_ones& all) const;
-  void let_go_of_some();
   void let_go_of_others();
   void look();
   bool look_at_some(entries& in, std::size_t& left, std::optional<error>& why);

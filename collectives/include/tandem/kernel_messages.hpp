@@ -124,7 +124,7 @@ class kernel_messages {
   /// @returns ends behind which both messages are complete, and the data are combined
   std::vector<end> launch_exchange(const exchange& what, accelerator::kernel by,
                                    accelerator::stream on);
-  end end_of(bool is_send) const;
+  end end_of(bool is_send, std::size_t bytes) const;
   /// All kernels that were launched are through.
   bool is_idle() const noexcept;
 

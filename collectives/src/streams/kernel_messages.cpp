@@ -87,7 +87,8 @@ bool kernel_messages::memory::is_idle() const noexcept {
 struct kernel_messages::end::place {
   std::shared_ptr<const report> by;
   bool is_send = false, is_relayed = false;
-  detail::slot_counts counts{};
+  unsigned blocks = 0;         ///< that carry it
+  detail::slot_counts counts;  ///< of those
 };
 
 bool kernel_messages::end::has_passed() const noexcept {
@@ -96,7 +97,7 @@ bool kernel_messages::end::has_passed() const noexcept {
   if (detail::load(report.differs) != 0 && !is_aborted) return false;
   std::uint32_t* const sent = place_->is_relayed && !is_aborted ? report.relayed : report.sent;
   std::uint32_t* const words = place_->is_send ? sent : report.received;
-  for (unsigned block = 0; block < detail::slot_blocks; ++block) {
+  for (unsigned block = 0; block < place_->blocks; ++block) {
     if (!detail::has_reached(words[block], place_->counts[block])) return false;
   }
   return true;
@@ -154,17 +155,20 @@ std::vector<kernel_messages::end> kernel_messages::launch(std::span<const messag
     }
   };
   detail::launch_messages(requests, std::ref(launch_work));
-  for (const message& each : what) ends.push_back(each.between->end_of(each.is_send));
+  for (const message& each : what) {
+    ends.push_back(each.between->end_of(each.is_send, each.data.bytes));
+  }
   return ends;
 }
 
-/// Of all messages that were launched.
-kernel_messages::end kernel_messages::end_of(bool is_send) const {
+/// Of a message that was launched, and of those before it that the same blocks carry.
+kernel_messages::end kernel_messages::end_of(bool is_send, std::size_t bytes) const {
   const auto place = std::make_shared<end::place>();
   place->by = memory_->report;
   place->is_send = is_send;
   place->is_relayed = is_relayed();
-  place->counts = memory_->end.counts(is_send);
+  place->blocks = bytes > 0 ? detail::blocks_for(bytes) : detail::slot_blocks;
+  std::copy_n(memory_->end.counts(is_send).begin(), place->blocks, place->counts.begin());
   end made;
   made.place_ = place;
   return made;
@@ -181,7 +185,7 @@ std::vector<kernel_messages::end> kernel_messages::launch_exchange(const exchang
   for (const bool is_send : {true, false}) memory_->note_launch(is_send);
   void* arguments[] = {&work};
   memory_->of.launch(by, 2 * detail::blocks_for(bytes), detail::slot_threads, 0, on, arguments);
-  return {end_of(true), end_of(false)};
+  return {end_of(true, bytes), end_of(false, bytes)};
 }
 
 std::optional<kernel_messages::mismatch> kernel_messages::find_mismatch() const noexcept {

@@ -70,8 +70,27 @@ class next_launch {
 
 }  // namespace
 
+namespace {
+
+/// Whether it is a message, or one each way between the same ranks, which need no order.
+bool are_few(std::span<const slot_request> messages) {
+  if (messages.empty() || messages.size() > 2) return false;
+  const slot_request &first = messages.front(), &last = messages.back();
+  const bool are_both_ways = first.between == last.between && first.is_send != last.is_send;
+  return first.head.bytes > 0 && last.head.bytes > 0 && (messages.size() == 1 || are_both_ways);
+}
+
+}  // namespace
+
 void launch_messages(std::span<const slot_request> messages,
                      const std::function<void(slot_work& work)>& launch) {
+  if (are_few(messages)) {
+    next_launch next(launch);
+    const bool is_send_last = messages.back().is_send;
+    next.add(is_send_last ? messages.back() : messages.front());
+    if (messages.size() == 2) next.add(is_send_last ? messages.front() : messages.back());
+    return next.flush();
+  }
   struct direction {
     slot_end* between;
     bool is_send;
