@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <memory>
 
 #include "islands/loss_watch.hpp"
 
@@ -17,7 +18,7 @@ class peer_watch {
  private:
   void ended(const error& why);
 
-  loss_watch::failure_handler then_;
+  const std::shared_ptr<const loss_watch::failure_handler> then_;
   boost::asio::steady_timer grace_timer_;
   loss_watch watch_;
 };

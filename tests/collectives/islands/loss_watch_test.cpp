@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <optional>
 #include <tandem/collectives.hpp>
+#include <thread>
+#include <utility>
 
 #include "collectives/job.hpp"
 #include "communicator/group.hpp"
+#include "islands/peer_watch.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -72,6 +77,38 @@ TEST_F(LossWatch, ReportsNothingAfterDestruction) {
   poll();
   lose(1);
   EXPECT_FALSE(reported);
+}
+
+/// A peer that has closed is reported by `peer_watch` a second later.
+TEST_F(LossWatch, OfPeersEndsWithItsTimerExpired) {
+  watch.reset();
+  int reports = 0;
+  std::optional<peer_watch> first(std::in_place, *ranks.world(0).internals(), 1,
+                                  [&reports](const error&) { ++reports; });
+  poll();
+  boost::asio::steady_timer before(ranks.context, std::chrono::milliseconds(500));
+  before.async_wait([&first](const error_code&) { first.reset(); });
+  ranks.fabrics[1]->close();
+  poll();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  poll();  // both timers have expired, of which the first ends the watch
+  EXPECT_FALSE(first);
+  EXPECT_EQ(reports, 0);
+}
+
+TEST_F(LossWatch, OfPeersReportsOrderlyCloseLater) {
+  watch.reset();
+  int reports = 0;
+  const peer_watch other(*ranks.world(0).internals(), 1, [&reports](const error& why) {
+    reports += why.code() == errc::peer_closed;
+  });
+  poll();
+  ranks.fabrics[1]->close();
+  poll();
+  EXPECT_EQ(reports, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  poll();
+  EXPECT_EQ(reports, 1);
 }
 
 TEST_F(LossWatch, DoesNotDisturbCollectives) {
