@@ -68,10 +68,6 @@ class next_launch {
   slot_work work_;  // what is used has contents
 };
 
-}  // namespace
-
-namespace {
-
 /// Whether it is a message, or one each way between the same ranks, which need no order.
 bool are_few(std::span<const slot_request> messages) {
   if (messages.empty() || messages.size() > 2) return false;
@@ -86,9 +82,11 @@ void launch_messages(std::span<const slot_request> messages,
                      const std::function<void(slot_work& work)>& launch) {
   if (are_few(messages)) {
     next_launch next(launch);
-    const bool is_send_last = messages.back().is_send;
-    next.add(is_send_last ? messages.back() : messages.front());
-    if (messages.size() == 2) next.add(is_send_last ? messages.front() : messages.back());
+    for (const bool are_sends : {true, false}) {
+      for (const slot_request& each : messages) {
+        if (each.is_send == are_sends) next.add(each);
+      }
+    }
     return next.flush();
   }
   struct direction {
