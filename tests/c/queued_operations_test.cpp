@@ -35,15 +35,17 @@ TEST(QueuedOperations, AreCompleteInTheOrderOfTheirStream) {
     for (int i = 0; i < 3; ++i) exchange(me, sent, received);
     standing_stream blocked(*me.gpu);
     blocked.hold(me.stream.get());
+    tandem_op* last = nullptr;
     for (int i = 0; i < 60; ++i) {
-      tandem_op_release(me.rank == 0 ? send(me, sent.buffer(), 1)
-                                     : receive(me, received.buffer(), 0));
+      tandem_op_release(last);
+      last = me.rank == 0 ? send(me, sent.buffer(), 1) : receive(me, received.buffer(), 0);
     }
-    both.arrive_and_wait();
-    if (me.rank == 0) asked = jobs.gpus.gpus.calls("cuEventQuery");
-    both.arrive_and_wait();
+    EXPECT_EQ(me.finish(last), TANDEM_OK) << me.error.text;
     blocked.release();
     me.gpu->finish(me.stream.get());
+    both.arrive_and_wait();  // all are complete
+    if (me.rank == 0) asked = jobs.gpus.gpus.calls("cuEventQuery");
+    both.arrive_and_wait();
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     both.arrive_and_wait();
     if (me.rank == 0) asked = jobs.gpus.gpus.calls("cuEventQuery") - asked;
