@@ -35,7 +35,7 @@ class channel_operations {
 
   void add(const posted_call& call) {
     if (call.before) call.before();
-    for (const posted_call::start_function& start : call.by_channels) {
+    for (const posted_call::start_function& start : call.messages) {
       tandem_call how = TANDEM_CALL_INIT;
       how.stream = call.on;
       how.has_stream = call.by->kind() != memory_kind::host;
@@ -82,11 +82,13 @@ class channel_operations {
 /// The communicators of calls of the library, which are not aborted meanwhile.
 class library_locks {
  public:
-  explicit library_locks(const std::vector<const posted_call*>& calls) {
-    for (const posted_call* const each : calls) held_.push_back(&each->by->library_mutex());
+  explicit library_locks(std::span<const library_call> calls) {
+    for (const library_call& each : calls) {
+      std::timed_mutex* const one = &each.by->library_mutex();
+      if (held_.empty() || held_.back() != one) held_.push_back(one);
+    }
     std::ranges::sort(held_);  // one order in all threads
-    const auto repeated = std::ranges::unique(held_);
-    held_.erase(repeated.begin(), repeated.end());
+    held_.erase(std::unique(held_.begin(), held_.end()), held_.end());
     for (std::timed_mutex* const each : held_) each->lock();
   }
   ~library_locks() {
@@ -96,41 +98,37 @@ class library_locks {
   library_locks& operator=(const library_locks&) = delete;
 
  private:
-  std::vector<std::timed_mutex*> held_;
+  boost::container::small_vector<std::timed_mutex*, 4> held_;
 };
 
-void call_library(const posted_call& what, const detail::nccl& library) {
-  const current_device_guard on(*what.by);
-  if (what.before) what.before();
-  what.by_library(library, what.by->native());
-}
-
-/// A call outside of a group, without what a group needs.
-void run_by_library(const posted_call& one) {
-  const std::lock_guard held(one.by->library_mutex());
-  call_library(one, *one.by->library().base);
-}
-
-void run_by_library(const std::vector<const posted_call*>& calls) {
+/// @param name  of the program's call that launches them
+void run_by_library(std::span<const library_call> calls, const char* name) {
   if (calls.empty()) return;
   const library_locks held(calls);
-  const detail::nccl& library = *calls.front()->by->library().base;
-  if (calls.size() == 1) {
-    call_library(*calls.front(), library);
-    return;
-  }
-  require_ok(library.group_start(), library, nullptr, "ncclGroupStart");
+  const detail::nccl& library = *calls.front().by->library().base;
+  if (calls.size() == 1) return make_call(calls.front(), library);
+  require_ok(library.group_start(), library, nullptr, name);
   std::exception_ptr first;
-  for (const posted_call* const each : calls) {
+  for (const library_call& each : calls) {
     try {
-      call_library(*each, library);
+      make_call(each, library);
     } catch (...) {
       if (!first) first = std::current_exception();
     }
   }
   const detail::nc::result ended = library.group_end();
   if (first) std::rethrow_exception(first);
-  require_ok(ended, library, calls.front()->by->native(), "ncclGroupEnd");
+  require_ok(ended, library, calls.front().by->native(), name);
+}
+
+/// @param into  none if there are no calls
+void start_by_channels(std::span<const posted_call> calls,
+                       std::optional<channel_operations>& into) {
+  if (calls.empty()) return;
+  const bool are_several = calls.size() > 1 || calls.front().messages.size() > 1;
+  into.emplace(are_several, calls.size());
+  for (const posted_call& each : calls) into->add(each);
+  into->launch();
 }
 
 }  // namespace
@@ -145,8 +143,17 @@ void call_group::post(posted_call call) {
     calls_.push_back(std::move(call));
     return;
   }
-  if (call.by->is_one_island()) return run_by_library(call);
-  run_calls({&call, 1});
+  std::optional<channel_operations> started;
+  start_by_channels({&call, 1}, started);
+  started->wait();
+}
+
+void call_group::new_calls::post(const std::shared_ptr<comm_rank>& by) {
+  const std::span<const library_call> all = std::span(of_.by_library_).subspan(first_);
+  if (all.empty()) return;
+  if (of_.depth_ == 0) return run_by_library(all, all.front().name);
+  if (of_.kept_.empty() || of_.kept_.back() != by) of_.kept_.push_back(by);
+  first_ = of_.by_library_.size();
 }
 
 void call_group::join(std::shared_ptr<comm_rank> rank, bool is_blocking, comm* into) {
@@ -163,18 +170,26 @@ void call_group::join(std::shared_ptr<comm_rank> rank, bool is_blocking, comm* i
 void call_group::end() {
   if (depth_ == 0) refuse(invalid_usage, "ncclGroupEnd without ncclGroupStart");
   if (--depth_ > 0) return;
-  std::vector<joining> joins = std::exchange(joins_, {});
-  std::vector<posted_call> calls = std::exchange(calls_, std::move(spare_));
-  if (!joins.empty() && !calls.empty()) {
+  const bool has_calls = !calls_.empty() || !by_library_.empty();
+  if (joins_.empty() && !has_calls) return;
+  const auto clear = [this](void*) {
+    joins_.clear();
+    calls_.clear();
+    by_library_.clear();
+    kept_.clear();
+  };
+  const std::unique_ptr<void, decltype(clear)> at_end(this, clear);
+  if (!joins_.empty() && has_calls) {
     refuse(invalid_usage,
            "a group joins communicators or makes calls, not both: end it in between");
   }
-  if (!joins.empty()) run_joins(std::move(joins));
-  for (const posted_call& each : calls) each.by->require_ready();
-  if (calls.empty()) return;
-  run_calls(calls);
-  calls.clear();
-  spare_ = std::move(calls);
+  if (!joins_.empty()) return run_joins(std::exchange(joins_, {}));
+  for (const posted_call& each : calls_) each.by->require_ready();
+  for (const std::shared_ptr<comm_rank>& each : kept_) each->require_ready();
+  std::optional<channel_operations> by_channels;
+  start_by_channels(calls_, by_channels);
+  run_by_library(by_library_, "ncclGroupEnd");
+  if (by_channels) by_channels->wait();
 }
 
 /// At the same time, as each waits for the others.
@@ -204,23 +219,6 @@ void call_group::run_joins(std::vector<joining> all) {
   }
   for (std::thread& each : threads) each.join();
   if (first) std::rethrow_exception(first);
-}
-
-void call_group::run_calls(std::span<const posted_call> all) {
-  std::vector<const posted_call*> by_library;
-  std::optional<channel_operations> by_channels;
-  const bool are_several = all.size() > 1 || all.front().by_channels.size() > 1;
-  for (const posted_call& each : all) {
-    if (each.by->is_one_island()) {
-      by_library.push_back(&each);
-    } else {
-      if (!by_channels) by_channels.emplace(are_several, all.size());
-      by_channels->add(each);
-    }
-  }
-  if (by_channels) by_channels->launch();
-  run_by_library(by_library);
-  if (by_channels) by_channels->wait();
 }
 
 }  // namespace tandem::nccl_abi

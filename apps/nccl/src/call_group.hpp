@@ -6,15 +6,15 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <tandem/detail/nccl.hpp>
 #include <vector>
 
 #include "abi.hpp"
 #include "comm_rank.hpp"
+#include "library_call.hpp"
 
 namespace tandem::nccl_abi {
 
-/// A call of a program, ready to be started in either way.
+/// A call of a program that channels carry, ready to be started.
 struct posted_call {
   using start_function =
       std::function<tandem_status(const tandem_call*, tandem_op**, tandem_error*)>;
@@ -23,10 +23,7 @@ struct posted_call {
   stream on = nullptr;
   /// Work that is queued on the stream before.
   std::function<void()> before = {};
-  /// By the vendor's library, on the program's stream.
-  std::function<void(const detail::nccl& library, detail::nc::comm native)> by_library = {};
-  /// By channels.
-  boost::container::small_vector<start_function, 1> by_channels = {};
+  boost::container::small_vector<start_function, 1> messages = {};
 };
 
 /// The calls of one thread between ncclGroupStart and ncclGroupEnd, which start together: the
@@ -43,12 +40,33 @@ class call_group {
   /// Starts what has been posted when the outermost group ends. @par Errors thrown: the first of
   /// any call; the others were started, unless they were refused.
   void end();
-  /// Whether the group's last call, if any, is of another rank or on another stream.
+  /// The communicator of the group's last call of a library, if it is this one: it need not be
+  /// looked up, and is kept alive. Else null.
+  const std::shared_ptr<comm_rank>* find(comm which) const noexcept {
+    return kept_.empty() || kept_.back().get() != which ? nullptr : &kept_.back();
+  }
+  /// Whether the group's last call by channels, if any, is of another rank or on another stream.
   bool is_first_on(const comm_rank& by, stream which) const noexcept {
     return calls_.empty() || calls_.back().by.get() != &by || calls_.back().on != which;
   }
   /// Starts the call, or keeps it until the group ends.
   void post(posted_call call);
+  /// The same for calls of the vendor's library, all that one function makes.
+  class new_calls {
+   public:
+    explicit new_calls(call_group& of) noexcept : of_(of), first_(of.by_library_.size()) {}
+    /// Without `post`, the group does not get them.
+    ~new_calls() { of_.by_library_.resize(first_); }
+    new_calls(const new_calls&) = delete;
+    new_calls& operator=(const new_calls&) = delete;
+
+    void add(const library_call& one) { of_.by_library_.push_back(one); }
+    void post(const std::shared_ptr<comm_rank>& by);
+
+   private:
+    call_group& of_;
+    std::size_t first_;
+  };
   /// Joins, or keeps it until the group ends. @param into  null after a failure
   void join(std::shared_ptr<comm_rank> rank, bool is_blocking, comm* into);
 
@@ -60,12 +78,12 @@ class call_group {
   };
 
   void run_joins(std::vector<joining> all);
-  static void run_calls(std::span<const posted_call> all);
 
   int depth_ = 0;
   std::vector<joining> joins_;
   std::vector<posted_call> calls_;
-  std::vector<posted_call> spare_;  ///< of the group before: its memory
+  std::vector<library_call> by_library_;
+  std::vector<std::shared_ptr<comm_rank>> kept_;  ///< of `by_library_`
 };
 
 }  // namespace tandem::nccl_abi

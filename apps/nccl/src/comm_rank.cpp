@@ -181,7 +181,7 @@ void comm_rank::set_last_error(std::string text) {
 }
 
 void comm_rank::require_ready() {
-  if (state_ == success) drop_complete(most_dropped);
+  if (!is_one_island() && state_ == success) drop_complete(most_dropped);
   const result now = state_;
   if (now == success) return;
   if (now == in_progress) {

@@ -3,31 +3,62 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
 
 #include "arguments.hpp"
 #include "call_group.hpp"
-#include "noted_calls.hpp"
+#include "library_call.hpp"
 
 using namespace tandem::nccl_abi;
-namespace nc = tandem::detail::nc;
-using tandem::detail::nccl;
 
 namespace {
 
-/// Posts a call whose arguments `describe` checks and describes, given the communicator.
+using function = library_call::function;
+
+/// What a program's call becomes, as its arguments are checked.
+struct posting {
+  comm_rank& by;
+  stream on;
+  const char* name;
+  call_group::new_calls& by_library;
+  std::optional<posted_call> by_channels = {};
+
+  void library(function what, const void* from, void* into, std::size_t count,
+               const posted_reduction& how, int peer = -1) {
+    by_library.add({what, &by, on, name, from, into, count, how, peer});
+  }
+  posted_call& channels() {
+    if (!by_channels) by_channels.emplace();
+    return *by_channels;
+  }
+  void before(std::function<void()> work) { channels().before = std::move(work); }
+  void message(posted_call::start_function start) {
+    channels().messages.push_back(std::move(start));
+  }
+};
+
+/// Posts a call whose arguments `describe` checks and describes.
 template <class Describe>
 result post(comm over, stream on, const char* name, Describe describe) {
-  const std::shared_ptr<comm_rank> by = comm_table::of_process().find(over);
+  call_group& group = call_group::of_thread();
+  const std::shared_ptr<comm_rank>* const kept = group.find(over);
+  const std::shared_ptr<comm_rank> found =
+      kept != nullptr ? nullptr : comm_table::of_process().find(over);
+  const std::shared_ptr<comm_rank>& by = kept != nullptr ? *kept : found;
   return guarded(by.get(), [&] {
     if (!by) checked(over, name);
     by->require_ready();
-    posted_call call;
-    call.by = by;
-    call.on = on;
+    call_group::new_calls by_library(group);
+    posting call{*by, on, name, by_library};
     describe(*by, call);
-    call_group& group = call_group::of_thread();
-    if (!by->is_one_island() && group.is_first_on(*by, on)) require_no_capture(*by, on, name);
-    group.post(std::move(call));
+    if (by->is_one_island()) return by_library.post(by);
+    if (group.is_first_on(*by, on)) require_no_capture(*by, on, name);
+    posted_call& posted = call.channels();
+    posted.by = by;
+    posted.on = on;
+    group.post(std::move(posted));
   });
 }
 
@@ -59,30 +90,23 @@ posted_call::start_function receive_from(const comm_rank& by, tandem_buffer mess
 /// the same messages.
 struct messages {
   comm_rank& by;
-  posted_call& call;
+  posting& call;
   int type;
-  struct one {
-    void* data;
-    std::size_t count;
-    int peer;
-    bool is_send;
-  };
-  std::vector<one> all = {};
 
   void send(const void* from, std::size_t count, int to) {
     const tandem_buffer message = buffer_at(by, from, count, type);
     if (by.is_one_island()) {
-      all.push_back({message.data, count, to, true});
+      call.library(function::send, from, nullptr, count, {type}, to);
     } else {
-      call.by_channels.push_back(send_to(by, message, to));
+      call.message(send_to(by, message, to));
     }
   }
   void receive(void* into, std::size_t count, int from) {
     const tandem_buffer message = buffer_at(by, into, count, type);
     if (by.is_one_island()) {
-      all.push_back({message.data, count, from, false});
+      call.library(function::recv, nullptr, into, count, {type}, from);
     } else {
-      call.by_channels.push_back(receive_from(by, message, from));
+      call.message(receive_from(by, message, from));
     }
   }
   /// The block that stays on this rank: across islands it is copied and is no message.
@@ -95,52 +119,33 @@ struct messages {
     const std::size_t bytes = buffer_at(by, into, count, type).bytes;
     buffer_at(by, from, count, type);
     if (bytes == 0) return;
-    call.before = [&by = by, before = std::move(call.before), into, from, bytes, on = call.on] {
-      if (before) before();
-      copy_on(by, into, from, bytes, on);
-    };
-  }
-  void finish(const char* name) {
-    if (!by.is_one_island()) return;
-    call.by_library = [&by = by, all = all, type = type, on = call.on, name](const nccl& library,
-                                                                             nc::comm native) {
-      for (const one& m : all) note_message(by, m.peer, m.count * bytes_of(type), m.is_send);
-      require_ok(library.group_start(), library, native, name);
-      nc::result first = nc::success;
-      for (const one& m : all) {
-        const nc::result done = m.is_send ? library.send(m.data, m.count, type, m.peer, native, on)
-                                          : library.recv(m.data, m.count, type, m.peer, native, on);
-        if (first == nc::success) first = done;
-      }
-      const nc::result ended = library.group_end();
-      require_ok(first == nc::success ? ended : first, library, native, name);
-    };
+    call.before(
+        [&by = by, before = std::move(call.channels().before), into, from, bytes, on = call.on] {
+          if (before) before();
+          copy_on(by, into, from, bytes, on);
+        });
   }
 };
 
 result broadcast(const void* from, void* into, std::size_t count, int type, int root, comm over,
                  stream on) {
   constexpr auto name = "ncclBroadcast";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const tandem_buffer data = buffer_at(by, into, count, type);
-    if (by.rank() == root && from != into && count != 0) {
-      buffer_at(by, from, count, type);
-      if (!by.is_one_island()) {
-        call.before = [&by, into, from, bytes = data.bytes, on] {
-          copy_on(by, into, from, bytes, on);
-        };
-      }
+    const bool is_apart = by.rank() == root && from != into && count != 0;
+    if (is_apart) buffer_at(by, from, count, type);
+    if (by.is_one_island()) {
+      return call.library(function::broadcast, from, into, count, {type}, root);
     }
-    call.by_channels.push_back([over = by.channels(), data, root](
-                                   const tandem_call* how, tandem_op** op, tandem_error* why) {
+    if (is_apart) {
+      call.before(
+          [&by, into, from, bytes = data.bytes, on] { copy_on(by, into, from, bytes, on); });
+    }
+    call.message([over = by.channels(), data, root](const tandem_call* how, tandem_op** op,
+                                                    tandem_error* why) {
       return tandem_broadcast(over, data, root, how, op, why);
     });
-    call.by_library = [=, &by, bytes = data.bytes](const nccl& library, nc::comm native) {
-      note(by, tandem::collective::broadcast, bytes, root);
-      require_ok(library.broadcast(from, into, count, type, root, native, on), library, native,
-                 name);
-    };
   });
 }
 
@@ -150,22 +155,17 @@ TANDEM_NCCL_FUNCTION(result, ncclAllReduce,
                      (const void* from, void* into, std::size_t count, int type, int op, comm over,
                       stream on)) {
   constexpr auto name = "ncclAllReduce";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     const posted_reduction how_posted = reduction_at_call(by, type, op);
-    call.by_library = [=, &by](const nccl& library, nc::comm native) {
-      note(by, tandem::collective::all_reduce, count, how_posted);
-      const library_reduction how(how_posted, library, native);
-      require_ok(library.all_reduce(from, into, count, type, how.op(), native, on), library, native,
-                 name);
-    };
-    if (by.is_one_island()) return;
+    if (by.is_one_island()) {
+      return call.library(function::all_reduce, from, into, count, how_posted);
+    }
     const tandem_buffer data = buffer_at(by, from, count, type);
     const tandem_buffer out = buffer_at(by, into, count, type);
-    call.by_channels.push_back(
-        [over = by.channels(), data, out, how = reduction_of(by, how_posted, on)](
-            const tandem_call* with, tandem_op** started, tandem_error* why) {
-          return tandem_all_reduce(over, data, out, how, with, started, why);
-        });
+    call.message([over = by.channels(), data, out, how = reduction_of(by, how_posted, on)](
+                     const tandem_call* with, tandem_op** started, tandem_error* why) {
+      return tandem_all_reduce(over, data, out, how, with, started, why);
+    });
   });
 }
 
@@ -173,25 +173,20 @@ TANDEM_NCCL_FUNCTION(result, ncclReduce,
                      (const void* from, void* into, std::size_t count, int type, int op, int root,
                       comm over, stream on)) {
   constexpr auto name = "ncclReduce";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const posted_reduction how_posted = reduction_at_call(by, type, op);
-    call.by_library = [=, &by](const nccl& library, nc::comm native) {
-      note(by, tandem::collective::reduce, count, how_posted, root);
-      const library_reduction how(how_posted, library, native);
-      require_ok(library.reduce(from, into, count, type, how.op(), root, native, on), library,
-                 native, name);
-    };
-    if (by.is_one_island()) return;
+    if (by.is_one_island()) {
+      return call.library(function::reduce, from, into, count, how_posted, root);
+    }
     const tandem_buffer data = buffer_at(by, from, count, type);
     const bool is_root = by.rank() == root;
     const tandem_buffer out =
         is_root ? buffer_at(by, into, count, type) : buffer_at(by, nullptr, 0, type);
-    call.by_channels.push_back(
-        [over = by.channels(), data, out, root, how = reduction_of(by, how_posted, on)](
-            const tandem_call* with, tandem_op** started, tandem_error* why) {
-          return tandem_reduce(over, data, out, how, root, with, started, why);
-        });
+    call.message([over = by.channels(), data, out, root, how = reduction_of(by, how_posted, on)](
+                     const tandem_call* with, tandem_op** started, tandem_error* why) {
+      return tandem_reduce(over, data, out, how, root, with, started, why);
+    });
   });
 }
 
@@ -210,18 +205,17 @@ TANDEM_NCCL_FUNCTION(result, ncclAllGather,
                      (const void* from, void* into, std::size_t count, int type, comm over,
                       stream on)) {
   constexpr auto name = "ncclAllGather";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     const tandem_buffer mine = buffer_at(by, from, count, type);
     const auto ranks = static_cast<std::size_t>(by.size());
     const tandem_buffer all = buffer_at(by, into, count * ranks, type);
-    call.by_channels.push_back([over = by.channels(), mine, all](
-                                   const tandem_call* how, tandem_op** op, tandem_error* why) {
+    if (by.is_one_island()) {
+      return call.library(function::all_gather, from, into, count, {type});
+    }
+    call.message([over = by.channels(), mine, all](const tandem_call* how, tandem_op** op,
+                                                   tandem_error* why) {
       return tandem_all_gather(over, mine, all, nullptr, how, op, why);
     });
-    call.by_library = [=, &by, bytes = mine.bytes](const nccl& library, nc::comm native) {
-      note(by, tandem::collective::all_gather, bytes);
-      require_ok(library.all_gather(from, into, count, type, native, on), library, native, name);
-    };
   });
 }
 
@@ -229,23 +223,18 @@ TANDEM_NCCL_FUNCTION(result, ncclReduceScatter,
                      (const void* from, void* into, std::size_t count, int type, int op, comm over,
                       stream on)) {
   constexpr auto name = "ncclReduceScatter";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     const posted_reduction how_posted = reduction_at_call(by, type, op);
-    call.by_library = [=, &by](const nccl& library, nc::comm native) {
-      note(by, tandem::collective::reduce_scatter, count, how_posted);
-      const library_reduction how(how_posted, library, native);
-      require_ok(library.reduce_scatter(from, into, count, type, how.op(), native, on), library,
-                 native, name);
-    };
-    if (by.is_one_island()) return;
+    if (by.is_one_island()) {
+      return call.library(function::reduce_scatter, from, into, count, how_posted);
+    }
     const auto ranks = static_cast<std::size_t>(by.size());
     const tandem_buffer all = buffer_at(by, from, count * ranks, type);
     const tandem_buffer mine = buffer_at(by, into, count, type);
-    call.by_channels.push_back(
-        [over = by.channels(), all, mine, how = reduction_of(by, how_posted, on)](
-            const tandem_call* with, tandem_op** started, tandem_error* why) {
-          return tandem_reduce_scatter(over, all, mine, nullptr, how, with, started, why);
-        });
+    call.message([over = by.channels(), all, mine, how = reduction_of(by, how_posted, on)](
+                     const tandem_call* with, tandem_op** started, tandem_error* why) {
+      return tandem_reduce_scatter(over, all, mine, nullptr, how, with, started, why);
+    });
   });
 }
 
@@ -253,28 +242,18 @@ TANDEM_NCCL_FUNCTION(result, ncclSend,
                      (const void* from, std::size_t count, int type, int to, comm over,
                       stream on)) {
   constexpr auto name = "ncclSend";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, to, name, "peer");
-    const tandem_buffer message = buffer_at(by, from, count, type);
-    if (!by.is_one_island()) return call.by_channels.push_back(send_to(by, message, to));
-    call.by_library = [=, &by](const nccl& library, nc::comm native) {
-      note_message(by, to, count * bytes_of(type), true);
-      require_ok(library.send(from, count, type, to, native, on), library, native, name);
-    };
+    messages{by, call, type}.send(from, count, to);
   });
 }
 
 TANDEM_NCCL_FUNCTION(result, ncclRecv,
                      (void* into, std::size_t count, int type, int from, comm over, stream on)) {
   constexpr auto name = "ncclRecv";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, from, name, "peer");
-    const tandem_buffer message = buffer_at(by, into, count, type);
-    if (!by.is_one_island()) return call.by_channels.push_back(receive_from(by, message, from));
-    call.by_library = [=, &by](const nccl& library, nc::comm native) {
-      note_message(by, from, count * bytes_of(type), false);
-      require_ok(library.recv(into, count, type, from, native, on), library, native, name);
-    };
+    messages{by, call, type}.receive(into, count, from);
   });
 }
 
@@ -282,7 +261,7 @@ TANDEM_NCCL_FUNCTION(result, ncclGather,
                      (const void* from, void* into, std::size_t count, int type, int root,
                       comm over, stream on)) {
   constexpr auto name = "ncclGather";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const std::size_t block_bytes = count * bytes_of(type);
     messages all{by, call, type};
@@ -294,7 +273,6 @@ TANDEM_NCCL_FUNCTION(result, ncclGather,
       if (peer == root) continue;
       all.receive(offset(into, static_cast<std::size_t>(peer) * block_bytes), count, peer);
     }
-    all.finish(name);
   });
 }
 
@@ -302,7 +280,7 @@ TANDEM_NCCL_FUNCTION(result, ncclScatter,
                      (const void* from, void* into, std::size_t count, int type, int root,
                       comm over, stream on)) {
   constexpr auto name = "ncclScatter";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const std::size_t block_bytes = count * bytes_of(type);
     messages all{by, call, type};
@@ -314,7 +292,6 @@ TANDEM_NCCL_FUNCTION(result, ncclScatter,
       all.send(offset(from, static_cast<std::size_t>(peer) * block_bytes), count, peer);
     }
     if (!is_root) all.receive(into, count, root);
-    all.finish(name);
   });
 }
 
@@ -322,24 +299,22 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
                      (const void* from, void* into, std::size_t count, int type, comm over,
                       stream on)) {
   constexpr auto name = "ncclAlltoAll";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     const std::size_t block_bytes = count * bytes_of(type);
     const std::size_t all_bytes = static_cast<std::size_t>(by.size()) * block_bytes;
     // In place, what arrives would overwrite what is still to be sent.
     const void* source = from;
     if (from == into && all_bytes != 0) {
-      source = by.copy_for(on, all_bytes);
-      call.before = [&by, to = const_cast<void*>(source), from, all_bytes, on] {
-        copy_on(by, to, from, all_bytes, on);
-      };
+      void* const to = by.copy_for(on, all_bytes);
+      source = to;
+      if (by.is_one_island()) {
+        call.library(function::copy, from, to, all_bytes, {uint8});
+      } else {
+        call.before([&by, to, from, all_bytes, on] { copy_on(by, to, from, all_bytes, on); });
+      }
     }
     if (by.is_one_island() && by.library().base->all_to_all != nullptr) {
-      call.by_library = [=, &by](const nccl& library, nc::comm native) {
-        note(by, tandem::collective::all_to_all, block_bytes);
-        require_ok(library.all_to_all(source, into, count, type, native, on), library, native,
-                   name);
-      };
-      return;
+      return call.library(function::all_to_all, source, into, count, {type});
     }
     messages all{by, call, type};
     for (int peer = 0; peer < by.size(); ++peer) {
@@ -351,7 +326,6 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
       all.send(offset(source, at), count, peer);
       all.receive(offset(into, at), count, peer);
     }
-    all.finish(name);
   });
 }
 
@@ -360,7 +334,7 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAllv,
                       void* into, const std::size_t* received, const std::size_t* receive_at,
                       int type, comm over, stream on)) {
   constexpr auto name = "ncclAlltoAllv";
-  return post(over, on, name, [&](comm_rank& by, posted_call& call) {
+  return post(over, on, name, [&](comm_rank& by, posting& call) {
     const std::size_t element_bytes = bytes_of(type);
     for (const std::size_t* const each : {sent, send_at, received, receive_at}) {
       if (each == nullptr) refuse(invalid_argument, fmt::format("{}: a list is NULL", name));
@@ -376,7 +350,6 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAllv,
       all.send(block, sent[peer], peer);
       all.receive(place, received[peer], peer);
     }
-    all.finish(name);
   });
 }
 

@@ -12,16 +12,11 @@ cu::address address(const void* of) {
 }
 
 /// Checks the call, completes it from its communicator, and starts it or defers it to the end of
-/// the group.
+/// the group. Whichever device is current: the library makes its communicator's so meanwhile.
 nc::result post(const char* name, nc::comm over, posted one) {
   const nc::result said = call(name, [&](world& own, cuda::world& in, cuda::world::lock&) {
     const std::shared_ptr<end> by = own.find(over);
     if (!by || !type_of(one.parameters.type)) return invalid_argument;
-    const cuda::device* const current = in.current();
-    if (current == nullptr || current->ordinal != by->device) {
-      in.misuse(invalid_usage, std::string(name) + ": the thread is at another device");
-      return invalid_usage;
-    }
     const bool is_message = one.parameters.what == kind::message;
     const int peer = is_message ? static_cast<int>(one.to) : one.parameters.root;
     if (peer < 0 || peer >= by->of->size) return invalid_argument;

@@ -1,0 +1,81 @@
+#include "library_call.hpp"
+
+#include <tandem/library_queue.hpp>
+
+namespace tandem::nccl_abi {
+namespace {
+
+using function = library_call::function;
+
+void note(const library_call& what) {
+  const std::size_t bytes = what.count * bytes_of(what.how.type);
+  if (bytes == 0) return;
+  library_queue& queue = what.by->queue();
+  const auto note_reduction = [&](collective as) {
+    queue.note(as, bytes, static_cast<data_type>(tandem_type_of(what.how.type)),
+               static_cast<reduce_op>(op_of(what.how)), what.peer);
+  };
+  switch (what.what) {
+    case function::broadcast:
+      return queue.note(collective::broadcast, bytes, what.peer);
+    case function::all_reduce:
+      return note_reduction(collective::all_reduce);
+    case function::reduce:
+      return note_reduction(collective::reduce);
+    case function::all_gather:
+      return queue.note(collective::all_gather, bytes);
+    case function::reduce_scatter:
+      return note_reduction(collective::reduce_scatter);
+    case function::all_to_all:
+      return queue.note(collective::all_to_all, bytes);
+    case function::send:
+      return queue.note_send(what.peer, bytes);
+    case function::recv:
+      return queue.note_receive(what.peer, bytes);
+    case function::copy:
+      return;
+  }
+}
+
+detail::nc::result enqueue(const library_call& it, int op, const detail::nccl& by,
+                           detail::nc::comm over) {
+  const int type = it.how.type;
+  switch (it.what) {
+    case function::broadcast:
+      return by.broadcast(it.from, it.into, it.count, type, it.peer, over, it.on);
+    case function::all_reduce:
+      return by.all_reduce(it.from, it.into, it.count, type, op, over, it.on);
+    case function::reduce:
+      return by.reduce(it.from, it.into, it.count, type, op, it.peer, over, it.on);
+    case function::all_gather:
+      return by.all_gather(it.from, it.into, it.count, type, over, it.on);
+    case function::reduce_scatter:
+      return by.reduce_scatter(it.from, it.into, it.count, type, op, over, it.on);
+    case function::all_to_all:
+      return by.all_to_all(it.from, it.into, it.count, type, over, it.on);
+    case function::send:
+      return by.send(it.from, it.count, type, it.peer, over, it.on);
+    case function::recv:
+      return by.recv(it.into, it.count, type, it.peer, over, it.on);
+    case function::copy:
+      break;
+  }
+  return detail::nc::success;
+}
+
+void copy(const library_call& what) {
+  const current_device_guard here(*what.by);
+  what.by->on().copy(what.into, what.from, what.count * bytes_of(what.how.type), what.on);
+}
+
+}  // namespace
+
+void make_call(const library_call& what, const detail::nccl& library) {
+  const detail::nc::comm native = what.by->native();
+  if (what.what == function::copy) return copy(what);
+  note(what);
+  const library_reduction how(what.how, library, native);
+  require_ok(enqueue(what, how.op(), library, native), library, native, what.name);
+}
+
+}  // namespace tandem::nccl_abi
