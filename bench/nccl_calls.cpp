@@ -2,7 +2,7 @@
 // processes: what handing a call over costs. Times of nccl-tests, which start a process for each
 // library, differ by more than that from process to process.
 //
-// usage: nccl_calls TANDEM NCCL PROCESSES [CORES]...
+// usage: nccl_calls TANDEM NCCL MAX_BYTES PROCESSES [CORES]...
 // TANDEM, NCCL: the libraries' paths; PROCESSES: 1, or one for each GPU; CORES: of each process
 // (2-3), as of taskset. Prints a line of JSON for each operation and size: medians over rounds of
 // the time of a call, and of the ratio in a round. Built and run by bench/nccl, with CUDA's
@@ -29,8 +29,8 @@
 namespace {
 
 constexpr std::size_t most_bytes = std::size_t{256} << 20;
-constexpr int rounds = 21, float32 = 7, sum = 0;
-constexpr double round_us = 3000;
+constexpr int rounds = 15, float32 = 7, sum = 0;
+constexpr double round_us = 2000;
 enum which { nccl, tandem };
 
 struct unique_id {
@@ -39,7 +39,7 @@ struct unique_id {
 using comm = void*;
 
 struct shared_state {
-  std::atomic<int> arrived{0}, round{0};
+  std::atomic<int> arrived{0}, round{0}, calls{0};
   std::atomic<std::size_t> wrong_bytes{0};
   unique_id ids[2];
 };
@@ -163,7 +163,9 @@ class process {
   void time(const std::string& op, std::size_t bytes) {
     const std::size_t wrong = wrong_bytes(op, bytes);
     const double one = timed(nccl, op, bytes, 10).total;
-    const int calls = std::clamp(static_cast<int>(round_us / one), 5, 400);
+    if (number_ == 0) shared_.calls = std::clamp(static_cast<int>(round_us / one), 5, 400);
+    meet(shared_, processes_);
+    const int calls = shared_.calls;
     std::vector<double> total[2], launch[2], ratio, more;
     for (int round = 0; round < rounds; ++round) {
       spent found[2];
@@ -269,8 +271,10 @@ class process {
 }  // namespace
 
 int main(int count, char** words) {
-  require(count >= 4, "usage: nccl_calls TANDEM NCCL PROCESSES [CORES]...");
-  const int processes = std::atoi(words[3]);
+  require(count >= 5, "usage: nccl_calls TANDEM NCCL MAX_BYTES PROCESSES [CORES]...");
+  const std::size_t max_bytes =
+      std::min<std::size_t>(std::strtoull(words[3], nullptr, 10), most_bytes);
+  const int processes = std::atoi(words[4]);
   void* const at = mmap(nullptr, sizeof(shared_state), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   require(at != MAP_FAILED, "mmap");
@@ -279,13 +283,13 @@ int main(int count, char** words) {
   while (number + 1 < processes && fork() == 0) {  // each starts the next, before CUDA is used
     ++number;
   }
-  if (count > 4 + number) use_cores(words[4 + number]);
+  if (count > 5 + number) use_cores(words[5 + number]);
   int ranks = 0;
   require(cudaGetDeviceCount(&ranks) == cudaSuccess && ranks >= 2, "there are not two GPUs");
   process here(words[1], words[2], shared, number, processes, ranks);
   for (const char* op : {"all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast",
                          "sendrecv", "alltoall", "gather", "scatter"}) {
-    for (std::size_t bytes = 8; bytes <= most_bytes; bytes *= 2) here.time(op, bytes);
+    for (std::size_t bytes = 8; bytes <= max_bytes; bytes *= 2) here.time(op, bytes);
   }
   int status = 0;
   if (number + 1 < processes) wait(&status);

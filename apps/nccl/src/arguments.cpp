@@ -44,24 +44,25 @@ tandem_buffer buffer_at(const comm_rank& of, const void* data, std::size_t count
 
 posted_reduction reduction_at_call(const comm_rank& of, int type, int op) {
   if (op >= 0 && op < built_in_ops) return {type, op};
-  const made_sum sum = of.find_sum(op);
-  if (sum.of == type) return {type, op, sum};
+  const std::shared_ptr<const made_sum> sum = of.find_sum(op);
+  if (sum->of == type) return {type, op, sum};
   throw failure(invalid_argument,
                 fmt::format("the premultiplied sum was made for data type {}, not {}",
-                            static_cast<int>(sum.of), type));
+                            static_cast<int>(sum->of), type));
 }
 
-tandem_reduce_op op_of(const posted_reduction& what) {
+tandem_reduce_op op_of(int op, bool is_made_sum) {
   constexpr std::array<tandem_reduce_op, built_in_ops> ops{
       TANDEM_SUM, TANDEM_PRODUCT, TANDEM_MAXIMUM, TANDEM_MINIMUM, TANDEM_AVERAGE};
-  return what.made ? TANDEM_PREMULTIPLIED_SUM : ops[static_cast<std::size_t>(what.op)];
+  return is_made_sum ? TANDEM_PREMULTIPLIED_SUM : ops[static_cast<std::size_t>(op)];
 }
 
 tandem_reduction reduction_of(const comm_rank& of, const posted_reduction& what, stream on) {
   const tandem_type as = tandem_type_of(what.type);
-  if (!what.made) return {as, op_of(what), 1};
+  const tandem_reduce_op op = op_of(what.op, what.made != nullptr);
+  if (!what.made) return {as, op, 1};
   const std::array<std::byte, 8> factor = read_factor(of, *what.made, on);
-  return {as, op_of(what), value_of(what.made->of, factor.data())};
+  return {as, op, value_of(what.made->of, factor.data())};
 }
 
 void require_no_capture(const comm_rank& of, stream on, const char* call) {
@@ -70,23 +71,6 @@ void require_no_capture(const comm_rank& of, stream on, const char* call) {
          fmt::format("{}: the stream is being captured into a graph, which a communicator across "
                      "islands cannot be part of: channels need the processor for each call",
                      call));
-}
-
-library_reduction::library_reduction(const posted_reduction& what, const detail::nccl& library,
-                                     detail::nc::comm native)
-    : library_(library), native_(native), op_(what.op) {
-  if (!what.made) return;
-  made_sum sum = *what.made;
-  const bool is_here = sum.on_device == nullptr;
-  void* const factor = is_here ? sum.factor.data() : const_cast<void*>(sum.on_device);
-  require_ok(library_.make_premultiplied_sum(&op_, factor, what.type, is_here ? on_host : on_device,
-                                             native_),
-             library_, native_, "ncclRedOpCreatePreMulSum");
-  is_made_ = true;
-}
-
-library_reduction::~library_reduction() {
-  if (is_made_) library_.free_op(op_, native_);
 }
 
 }  // namespace tandem::nccl_abi

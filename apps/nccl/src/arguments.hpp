@@ -3,7 +3,7 @@
 #include <tandem.h>
 
 #include <cstddef>
-#include <optional>
+#include <memory>
 
 #include "abi.hpp"
 #include "comm_rank.hpp"
@@ -38,10 +38,10 @@ tandem_buffer buffer_at(const comm_rank& of, const void* data, std::size_t count
 struct posted_reduction {
   int type = 0;
   int op = 0;
-  std::optional<made_sum> made = {};
+  std::shared_ptr<const made_sum> made = {};
 };
 posted_reduction reduction_at_call(const comm_rank& of, int type, int op);
-tandem_reduce_op op_of(const posted_reduction& what);
+tandem_reduce_op op_of(int op, bool is_made_sum);
 
 /// Of channels. Where the program has put the factor on the device, waits for `on` and reads it.
 tandem_reduction reduction_of(const comm_rank& of, const posted_reduction& what, stream on);
@@ -54,22 +54,5 @@ inline const std::byte* offset(const void* from, std::size_t bytes) noexcept {
 inline std::byte* offset(void* from, std::size_t bytes) noexcept {
   return static_cast<std::byte*>(from) + bytes;
 }
-
-/// The same for the vendor's library, in which a premultiplied sum is made for the call.
-class library_reduction {
- public:
-  library_reduction(const posted_reduction& what, const detail::nccl& library,
-                    detail::nc::comm native);
-  ~library_reduction();
-  library_reduction(const library_reduction&) = delete;
-  library_reduction& operator=(const library_reduction&) = delete;
-  int op() const noexcept { return op_; }
-
- private:
-  const detail::nccl& library_;
-  detail::nc::comm native_;
-  int op_;
-  bool is_made_ = false;
-};
 
 }  // namespace tandem::nccl_abi

@@ -104,9 +104,12 @@ class library_locks {
 /// @param name  of the program's call that launches them
 void run_by_library(std::span<const library_call> calls, const char* name) {
   if (calls.empty()) return;
-  const library_locks held(calls);
   const detail::nccl& library = *calls.front().by->library().base;
-  if (calls.size() == 1) return make_call(calls.front(), library);
+  if (calls.size() == 1) {
+    const std::lock_guard held(calls.front().by->library_mutex());
+    return make_call(calls.front(), library);
+  }
+  const library_locks held(calls);
   require_ok(library.group_start(), library, nullptr, name);
   std::exception_ptr first;
   for (const library_call& each : calls) {
@@ -148,11 +151,35 @@ void call_group::post(posted_call call) {
   started->wait();
 }
 
-void call_group::new_calls::post(const std::shared_ptr<comm_rank>& by) {
+call_group::found_rank call_group::find(comm which) {
+  for (const std::shared_ptr<comm_rank>& each : kept_) {
+    if (each.get() == which) return {each.get(), nullptr};
+  }
+  const comm_table& all = comm_table::of_process();
+  const unsigned removals = all.removals();
+  if (removals == removals_) {
+    for (const recent& each : recent_) {
+      if (each.which != which) continue;
+      if (std::shared_ptr<comm_rank> found = each.by.lock()) {
+        comm_rank* const by = found.get();
+        return {by, std::move(found)};
+      }
+    }
+  } else {
+    recent_ = {};
+    removals_ = removals;
+  }
+  std::shared_ptr<comm_rank> found = all.find(which);
+  if (found) recent_[next_recent_++ % recent_.size()] = {which, found};
+  comm_rank* const by = found.get();
+  return {by, std::move(found)};
+}
+
+void call_group::new_calls::post(const found_rank& by) {
   const std::span<const library_call> all = std::span(of_.by_library_).subspan(first_);
   if (all.empty()) return;
   if (of_.depth_ == 0) return run_by_library(all, all.front().name);
-  if (of_.kept_.empty() || of_.kept_.back() != by) of_.kept_.push_back(by);
+  if (by.kept) of_.kept_.push_back(by.kept);
   first_ = of_.by_library_.size();
 }
 
@@ -175,7 +202,7 @@ void call_group::end() {
   const auto clear = [this](void*) {
     joins_.clear();
     calls_.clear();
-    by_library_.clear();
+    drop_from(0);
     kept_.clear();
   };
   const std::unique_ptr<void, decltype(clear)> at_end(this, clear);

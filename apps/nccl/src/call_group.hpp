@@ -2,10 +2,11 @@
 
 #include <tandem.h>
 
+#include <array>
 #include <boost/container/small_vector.hpp>
 #include <functional>
 #include <memory>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "abi.hpp"
@@ -40,11 +41,13 @@ class call_group {
   /// Starts what has been posted when the outermost group ends. @par Errors thrown: the first of
   /// any call; the others were started, unless they were refused.
   void end();
-  /// The communicator of the group's last call of a library, if it is this one: it need not be
-  /// looked up, and is kept alive. Else null.
-  const std::shared_ptr<comm_rank>* find(comm which) const noexcept {
-    return kept_.empty() || kept_.back().get() != which ? nullptr : &kept_.back();
-  }
+  /// A communicator, kept alive by the group or by this; null: none.
+  struct found_rank {
+    comm_rank* by;
+    std::shared_ptr<comm_rank> kept;
+  };
+  /// Those of the group, and the last ones of the thread, are not looked up again.
+  found_rank find(comm which);
   /// Whether the group's last call by channels, if any, is of another rank or on another stream.
   bool is_first_on(const comm_rank& by, stream which) const noexcept {
     return calls_.empty() || calls_.back().by.get() != &by || calls_.back().on != which;
@@ -56,12 +59,16 @@ class call_group {
    public:
     explicit new_calls(call_group& of) noexcept : of_(of), first_(of.by_library_.size()) {}
     /// Without `post`, the group does not get them.
-    ~new_calls() { of_.by_library_.resize(first_); }
+    ~new_calls() { of_.drop_from(first_); }
     new_calls(const new_calls&) = delete;
     new_calls& operator=(const new_calls&) = delete;
 
-    void add(const library_call& one) { of_.by_library_.push_back(one); }
-    void post(const std::shared_ptr<comm_rank>& by);
+    template <class... Parts>
+    library_call& add(Parts&&... parts) {
+      return of_.by_library_.emplace_back(std::forward<Parts>(parts)...);
+    }
+    void keep(std::shared_ptr<const made_sum> sum) { of_.kept_sums_.push_back(std::move(sum)); }
+    void post(const found_rank& by);
 
    private:
     call_group& of_;
@@ -78,12 +85,26 @@ class call_group {
   };
 
   void run_joins(std::vector<joining> all);
+  void drop_from(std::size_t call) noexcept {
+    by_library_.erase(by_library_.begin() + static_cast<std::ptrdiff_t>(call), by_library_.end());
+    if (by_library_.empty() && !kept_sums_.empty()) kept_sums_.clear();
+  }
 
   int depth_ = 0;
   std::vector<joining> joins_;
   std::vector<posted_call> calls_;
   std::vector<library_call> by_library_;
-  std::vector<std::shared_ptr<comm_rank>> kept_;  ///< of `by_library_`
+  // Of `by_library_`.
+  std::vector<std::shared_ptr<comm_rank>> kept_;
+  std::vector<std::shared_ptr<const made_sum>> kept_sums_;
+  /// Of the last calls, as long as no communicator has been removed since.
+  struct recent {
+    comm which = nullptr;
+    std::weak_ptr<comm_rank> by;
+  };
+  std::array<recent, 4> recent_;
+  std::size_t next_recent_ = 0;
+  unsigned removals_ = 0;
 };
 
 }  // namespace tandem::nccl_abi

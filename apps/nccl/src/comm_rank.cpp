@@ -201,7 +201,7 @@ detail::nc::comm comm_rank::native() const {
 
 int comm_rank::add(made_sum sum) {
   const std::lock_guard lock(mutex_);
-  sums_.emplace(next_sum_, sum);
+  sums_.emplace(next_sum_, std::make_shared<made_sum>(sum));
   return next_sum_++;
 }
 
@@ -211,7 +211,7 @@ void comm_rank::remove_sum(int op) {
     refuse(invalid_argument, fmt::format("{} is no operation that was made here", op));
 }
 
-made_sum comm_rank::find_sum(int op) const {
+std::shared_ptr<const made_sum> comm_rank::find_sum(int op) const {
   const std::lock_guard lock(mutex_);
   const auto found = sums_.find(op);
   if (found != sums_.end()) return found->second;
@@ -310,6 +310,7 @@ std::shared_ptr<comm_rank> comm_table::remove(comm which) {
   const std::lock_guard lock(mutex_);
   const auto found = all_.find(which);
   if (found == all_.end()) return nullptr;
+  ++removals_;
   std::shared_ptr<comm_rank> removed = std::move(found->second);
   all_.erase(found);
   return removed;

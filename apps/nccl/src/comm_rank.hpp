@@ -95,7 +95,7 @@ class comm_rank {
 
   int add(made_sum sum);
   void remove_sum(int op);
-  made_sum find_sum(int op) const;
+  std::shared_ptr<const made_sum> find_sum(int op) const;
 
   /// Memory for a copy that is work of the stream: until the stream's next copy.
   void* copy_for(stream on, std::size_t bytes);
@@ -140,7 +140,7 @@ class comm_rank {
 
   mutable std::mutex mutex_;
   std::string last_error_;
-  std::map<int, made_sum> sums_;
+  std::map<int, std::shared_ptr<const made_sum>> sums_;
   int next_sum_ = built_in_ops;
   std::deque<tandem_op*> started_;
   /// Those that were too small are kept, too: earlier calls may still use them.
@@ -169,6 +169,8 @@ class comm_table {
   /// Null: none that exists.
   std::shared_ptr<comm_rank> find(comm which) const;
   std::shared_ptr<comm_rank> remove(comm which);
+  /// How many have been removed.
+  unsigned removals() const noexcept { return removals_; }
 
  private:
   comm_table() = default;
@@ -176,6 +178,7 @@ class comm_table {
 
   mutable std::mutex mutex_;
   std::map<comm, std::shared_ptr<comm_rank>> all_;
+  std::atomic<unsigned> removals_{0};
 };
 
 }  // namespace tandem::nccl_abi

@@ -25,9 +25,16 @@ struct posting {
   call_group::new_calls& by_library;
   std::optional<posted_call> by_channels = {};
 
-  void library(function what, const void* from, void* into, std::size_t count,
-               const posted_reduction& how, int peer = -1) {
-    by_library.add({what, &by, on, name, from, into, count, how, peer});
+  void library(function what, const void* from, void* into, std::size_t count, int type,
+               int peer = -1) {
+    by_library.add(what, by, on, name, from, into, count, type, peer);
+  }
+  void library(function what, const void* from, void* into, std::size_t count, posted_reduction how,
+               int root = -1) {
+    library_call& made = by_library.add(what, by, on, name, from, into, count, how.type, root);
+    made.op = how.op;
+    made.made = how.made.get();
+    if (how.made) by_library.keep(std::move(how.made));
   }
   posted_call& channels() {
     if (!by_channels) by_channels.emplace();
@@ -43,20 +50,18 @@ struct posting {
 template <class Describe>
 result post(comm over, stream on, const char* name, Describe describe) {
   call_group& group = call_group::of_thread();
-  const std::shared_ptr<comm_rank>* const kept = group.find(over);
-  const std::shared_ptr<comm_rank> found =
-      kept != nullptr ? nullptr : comm_table::of_process().find(over);
-  const std::shared_ptr<comm_rank>& by = kept != nullptr ? *kept : found;
-  return guarded(by.get(), [&] {
-    if (!by) checked(over, name);
-    by->require_ready();
+  const call_group::found_rank found = group.find(over);
+  return guarded(found.by, [&] {
+    if (found.by == nullptr) checked(over, name);
+    comm_rank& by = *found.by;
+    by.require_ready();
     call_group::new_calls by_library(group);
-    posting call{*by, on, name, by_library};
-    describe(*by, call);
-    if (by->is_one_island()) return by_library.post(by);
-    if (group.is_first_on(*by, on)) require_no_capture(*by, on, name);
+    posting call{by, on, name, by_library};
+    describe(by, call);
+    if (by.is_one_island()) return by_library.post(found);
+    if (group.is_first_on(by, on)) require_no_capture(by, on, name);
     posted_call& posted = call.channels();
-    posted.by = by;
+    posted.by = found.kept;
     posted.on = on;
     group.post(std::move(posted));
   });
@@ -96,7 +101,7 @@ struct messages {
   void send(const void* from, std::size_t count, int to) {
     const tandem_buffer message = buffer_at(by, from, count, type);
     if (by.is_one_island()) {
-      call.library(function::send, from, nullptr, count, {type}, to);
+      call.library(function::send, from, nullptr, count, type, to);
     } else {
       call.message(send_to(by, message, to));
     }
@@ -104,7 +109,7 @@ struct messages {
   void receive(void* into, std::size_t count, int from) {
     const tandem_buffer message = buffer_at(by, into, count, type);
     if (by.is_one_island()) {
-      call.library(function::recv, nullptr, into, count, {type}, from);
+      call.library(function::recv, nullptr, into, count, type, from);
     } else {
       call.message(receive_from(by, message, from));
     }
@@ -136,7 +141,7 @@ result broadcast(const void* from, void* into, std::size_t count, int type, int 
     const bool is_apart = by.rank() == root && from != into && count != 0;
     if (is_apart) buffer_at(by, from, count, type);
     if (by.is_one_island()) {
-      return call.library(function::broadcast, from, into, count, {type}, root);
+      return call.library(function::broadcast, from, into, count, type, root);
     }
     if (is_apart) {
       call.before(
@@ -210,7 +215,7 @@ TANDEM_NCCL_FUNCTION(result, ncclAllGather,
     const auto ranks = static_cast<std::size_t>(by.size());
     const tandem_buffer all = buffer_at(by, into, count * ranks, type);
     if (by.is_one_island()) {
-      return call.library(function::all_gather, from, into, count, {type});
+      return call.library(function::all_gather, from, into, count, type);
     }
     call.message([over = by.channels(), mine, all](const tandem_call* how, tandem_op** op,
                                                    tandem_error* why) {
@@ -308,13 +313,13 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
       void* const to = by.copy_for(on, all_bytes);
       source = to;
       if (by.is_one_island()) {
-        call.library(function::copy, from, to, all_bytes, {uint8});
+        call.library(function::copy, from, to, all_bytes, uint8);
       } else {
         call.before([&by, to, from, all_bytes, on] { copy_on(by, to, from, all_bytes, on); });
       }
     }
     if (by.is_one_island() && by.library().base->all_to_all != nullptr) {
-      return call.library(function::all_to_all, source, into, count, {type});
+      return call.library(function::all_to_all, source, into, count, type);
     }
     messages all{by, call, type};
     for (int peer = 0; peer < by.size(); ++peer) {

@@ -2,18 +2,20 @@
 
 #include <tandem/library_queue.hpp>
 
+#include "arguments.hpp"
+
 namespace tandem::nccl_abi {
 namespace {
 
 using function = library_call::function;
 
 void note(const library_call& what) {
-  const std::size_t bytes = what.count * bytes_of(what.how.type);
+  const std::size_t bytes = what.count * bytes_of(what.type);
   if (bytes == 0) return;
   library_queue& queue = what.by->queue();
   const auto note_reduction = [&](collective as) {
-    queue.note(as, bytes, static_cast<data_type>(tandem_type_of(what.how.type)),
-               static_cast<reduce_op>(op_of(what.how)), what.peer);
+    queue.note(as, bytes, static_cast<data_type>(tandem_type_of(what.type)),
+               static_cast<reduce_op>(op_of(what.op, what.made != nullptr)), what.peer);
   };
   switch (what.what) {
     case function::broadcast:
@@ -39,7 +41,7 @@ void note(const library_call& what) {
 
 detail::nc::result enqueue(const library_call& it, int op, const detail::nccl& by,
                            detail::nc::comm over) {
-  const int type = it.how.type;
+  const int type = it.type;
   switch (it.what) {
     case function::broadcast:
       return by.broadcast(it.from, it.into, it.count, type, it.peer, over, it.on);
@@ -63,9 +65,32 @@ detail::nc::result enqueue(const library_call& it, int op, const detail::nccl& b
   return detail::nc::success;
 }
 
+/// A premultiplied sum, which is made in the library for one call.
+class made_op {
+ public:
+  made_op(const library_call& of, const detail::nccl& library, detail::nc::comm native)
+      : library_(library), native_(native) {
+    made_sum sum = *of.made;
+    const bool is_here = sum.on_device == nullptr;
+    void* const factor = is_here ? sum.factor.data() : const_cast<void*>(sum.on_device);
+    require_ok(library_.make_premultiplied_sum(&op_, factor, of.type, is_here ? on_host : on_device,
+                                               native_),
+               library_, native_, "ncclRedOpCreatePreMulSum");
+  }
+  ~made_op() { library_.free_op(op_, native_); }
+  made_op(const made_op&) = delete;
+  made_op& operator=(const made_op&) = delete;
+  int op() const noexcept { return op_; }
+
+ private:
+  const detail::nccl& library_;
+  detail::nc::comm native_;
+  int op_ = 0;
+};
+
 void copy(const library_call& what) {
   const current_device_guard here(*what.by);
-  what.by->on().copy(what.into, what.from, what.count * bytes_of(what.how.type), what.on);
+  what.by->on().copy(what.into, what.from, what.count * bytes_of(what.type), what.on);
 }
 
 }  // namespace
@@ -74,8 +99,14 @@ void make_call(const library_call& what, const detail::nccl& library) {
   const detail::nc::comm native = what.by->native();
   if (what.what == function::copy) return copy(what);
   note(what);
-  const library_reduction how(what.how, library, native);
-  require_ok(enqueue(what, how.op(), library, native), library, native, what.name);
+  detail::nc::result status = detail::nc::success;
+  if (what.made == nullptr) {
+    status = enqueue(what, what.op, library, native);
+  } else {
+    const made_op how(what, library, native);
+    status = enqueue(what, how.op(), library, native);
+  }
+  require_ok(status, library, native, what.name);
 }
 
 }  // namespace tandem::nccl_abi

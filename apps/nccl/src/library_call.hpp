@@ -5,7 +5,7 @@
 #include <tandem/detail/nccl.hpp>
 
 #include "abi.hpp"
-#include "arguments.hpp"
+#include "comm_rank.hpp"
 
 namespace tandem::nccl_abi {
 
@@ -24,15 +24,29 @@ struct library_call {
     copy  ///< not of the library: work of the stream before the calls that follow
   };
 
-  function what = function::send;
-  comm_rank* by = nullptr;  ///< kept alive by whoever keeps the call
-  stream on = nullptr;
-  const char* name = "";  ///< of the program's call, for errors
-  const void* from = nullptr;
-  void* into = nullptr;
-  std::size_t count = 0;
-  posted_reduction how = {};  ///< the type only, unless it reduces
-  int peer = -1;              ///< of a message, or the root
+  library_call(function what_, comm_rank& by_, stream on_, const char* name_, const void* from_,
+               void* into_, std::size_t count_, int type_, int peer_) noexcept
+      : what(what_),
+        type(type_),
+        peer(peer_),
+        by(&by_),
+        on(on_),
+        name(name_),
+        from(from_),
+        into(into_),
+        count(count_) {}
+
+  function what;
+  int type;
+  int peer;       ///< of a message, or the root; else -1
+  int op = 0;     ///< if it reduces
+  comm_rank* by;  ///< kept alive by whoever keeps the call, as `made`
+  stream on;
+  const char* name;  ///< of the program's call, for errors
+  const void* from;
+  void* into;
+  std::size_t count;
+  const made_sum* made = nullptr;  ///< not null: it is `op`
 };
 
 /// Makes the call, which the rank's watch compares with those of the other ranks then. Of no bytes
