@@ -7,10 +7,10 @@
 
 namespace tandem::nccl_abi {
 
-class comm_rank;
+struct comm_handle;
 
 /// ncclComm_t, ncclWindow_t, cudaStream_t or hipStream_t.
-using comm = comm_rank*;
+using comm = comm_handle*;
 using window = struct window_of*;
 using stream = void*;
 

@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "arguments.hpp"
+
 namespace tandem::nccl_abi {
 namespace {
 
@@ -84,11 +86,13 @@ class library_locks {
  public:
   explicit library_locks(std::span<const library_call> calls) {
     for (const library_call& each : calls) {
-      std::timed_mutex* const one = &each.by->library_mutex();
+      std::timed_mutex* const one = &each.by->mutex;
       if (held_.empty() || held_.back() != one) held_.push_back(one);
     }
-    std::ranges::sort(held_);  // one order in all threads
-    held_.erase(std::unique(held_.begin(), held_.end()), held_.end());
+    if (held_.size() > 1) {
+      std::ranges::sort(held_);  // one order in all threads
+      held_.erase(std::unique(held_.begin(), held_.end()), held_.end());
+    }
     for (std::timed_mutex* const each : held_) each->lock();
   }
   ~library_locks() {
@@ -104,24 +108,24 @@ class library_locks {
 /// @param name  of the program's call that launches them
 void run_by_library(std::span<const library_call> calls, const char* name) {
   if (calls.empty()) return;
-  const detail::nccl& library = *calls.front().by->library().base;
   if (calls.size() == 1) {
-    const std::lock_guard held(calls.front().by->library_mutex());
-    return make_call(calls.front(), library);
+    const std::lock_guard held(calls.front().by->mutex);
+    return make_call(calls.front());
   }
   const library_locks held(calls);
+  const detail::nccl& library = *calls.front().by->library;
   require_ok(library.group_start(), library, nullptr, name);
   std::exception_ptr first;
   for (const library_call& each : calls) {
     try {
-      make_call(each, library);
+      make_call(each);
     } catch (...) {
       if (!first) first = std::current_exception();
     }
   }
   const detail::nc::result ended = library.group_end();
   if (first) std::rethrow_exception(first);
-  require_ok(ended, library, calls.front().by->native(), name);
+  require_ok(ended, library, calls.front().by->native, name);
 }
 
 /// @param into  none if there are no calls
@@ -151,35 +155,19 @@ void call_group::post(posted_call call) {
   started->wait();
 }
 
-call_group::found_rank call_group::find(comm which) {
-  for (const std::shared_ptr<comm_rank>& each : kept_) {
-    if (each.get() == which) return {each.get(), nullptr};
-  }
-  const comm_table& all = comm_table::of_process();
-  const unsigned removals = all.removals();
-  if (removals == removals_) {
-    for (const recent& each : recent_) {
-      if (each.which != which) continue;
-      if (std::shared_ptr<comm_rank> found = each.by.lock()) {
-        comm_rank* const by = found.get();
-        return {by, std::move(found)};
-      }
-    }
+void call_group::post(const library_call& call) {
+  if (depth_ > 0) {
+    by_library_.push_back(call);
   } else {
-    recent_ = {};
-    removals_ = removals;
+    run_by_library({&call, 1}, call.name);
   }
-  std::shared_ptr<comm_rank> found = all.find(which);
-  if (found) recent_[next_recent_++ % recent_.size()] = {which, found};
-  comm_rank* const by = found.get();
-  return {by, std::move(found)};
 }
 
-void call_group::new_calls::post(const found_rank& by) {
+void call_group::new_calls::post(comm by) {
+  if (!of_.knows(by)) of_.recent_[of_.next_recent_++ % of_.recent_.size()] = by;
   const std::span<const library_call> all = std::span(of_.by_library_).subspan(first_);
   if (all.empty()) return;
   if (of_.depth_ == 0) return run_by_library(all, all.front().name);
-  if (by.kept) of_.kept_.push_back(by.kept);
   first_ = of_.by_library_.size();
 }
 
@@ -194,6 +182,13 @@ void call_group::join(std::shared_ptr<comm_rank> rank, bool is_blocking, comm* i
   }
 }
 
+/// With the reason, where another thread or the loss of a rank has closed one since.
+void call_group::require_ready(std::span<const library_call> calls) {
+  for (const library_call& each : calls) {
+    if (!each.by->is_open) checked(each.by, each.name)->require_ready();
+  }
+}
+
 void call_group::end() {
   if (depth_ == 0) refuse(invalid_usage, "ncclGroupEnd without ncclGroupStart");
   if (--depth_ > 0) return;
@@ -203,7 +198,6 @@ void call_group::end() {
     joins_.clear();
     calls_.clear();
     drop_from(0);
-    kept_.clear();
   };
   const std::unique_ptr<void, decltype(clear)> at_end(this, clear);
   if (!joins_.empty() && has_calls) {
@@ -212,7 +206,7 @@ void call_group::end() {
   }
   if (!joins_.empty()) return run_joins(std::exchange(joins_, {}));
   for (const posted_call& each : calls_) each.by->require_ready();
-  for (const std::shared_ptr<comm_rank>& each : kept_) each->require_ready();
+  require_ready(by_library_);
   std::optional<channel_operations> by_channels;
   start_by_channels(calls_, by_channels);
   run_by_library(by_library_, "ncclGroupEnd");

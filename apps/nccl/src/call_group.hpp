@@ -2,10 +2,12 @@
 
 #include <tandem.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/container/small_vector.hpp>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,20 +43,20 @@ class call_group {
   /// Starts what has been posted when the outermost group ends. @par Errors thrown: the first of
   /// any call; the others were started, unless they were refused.
   void end();
-  /// A communicator, kept alive by the group or by this; null: none.
-  struct found_rank {
-    comm_rank* by;
-    std::shared_ptr<comm_rank> kept;
-  };
-  /// Those of the group, and the last ones of the thread, are not looked up again.
-  found_rank find(comm which);
   /// Whether the group's last call by channels, if any, is of another rank or on another stream.
   bool is_first_on(const comm_rank& by, stream which) const noexcept {
     return calls_.empty() || calls_.back().by.get() != &by || calls_.back().on != which;
   }
   /// Starts the call, or keeps it until the group ends.
   void post(posted_call call);
-  /// The same for calls of the vendor's library, all that one function makes.
+  /// Whether this thread has made calls of the vendor's library with it, and it is open: then
+  /// `post` of such calls needs nothing else.
+  bool knows(comm which) const noexcept {
+    return which != nullptr && std::ranges::find(recent_, which) != recent_.end() && which->is_open;
+  }
+  /// The same for a call of the vendor's library.
+  void post(const library_call& call);
+  /// All that one function makes.
   class new_calls {
    public:
     explicit new_calls(call_group& of) noexcept : of_(of), first_(of.by_library_.size()) {}
@@ -68,7 +70,7 @@ class call_group {
       return of_.by_library_.emplace_back(std::forward<Parts>(parts)...);
     }
     void keep(std::shared_ptr<const made_sum> sum) { of_.kept_sums_.push_back(std::move(sum)); }
-    void post(const found_rank& by);
+    void post(comm by);
 
    private:
     call_group& of_;
@@ -85,6 +87,7 @@ class call_group {
   };
 
   void run_joins(std::vector<joining> all);
+  static void require_ready(std::span<const library_call> calls);
   void drop_from(std::size_t call) noexcept {
     by_library_.erase(by_library_.begin() + static_cast<std::ptrdiff_t>(call), by_library_.end());
     if (by_library_.empty() && !kept_sums_.empty()) kept_sums_.clear();
@@ -94,17 +97,9 @@ class call_group {
   std::vector<joining> joins_;
   std::vector<posted_call> calls_;
   std::vector<library_call> by_library_;
-  // Of `by_library_`.
-  std::vector<std::shared_ptr<comm_rank>> kept_;
-  std::vector<std::shared_ptr<const made_sum>> kept_sums_;
-  /// Of the last calls, as long as no communicator has been removed since.
-  struct recent {
-    comm which = nullptr;
-    std::weak_ptr<comm_rank> by;
-  };
-  std::array<recent, 4> recent_;
+  std::vector<std::shared_ptr<const made_sum>> kept_sums_;  ///< of `by_library_`
+  std::array<comm, 4> recent_{};
   std::size_t next_recent_ = 0;
-  unsigned removals_ = 0;
 };
 
 }  // namespace tandem::nccl_abi

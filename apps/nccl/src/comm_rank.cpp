@@ -43,11 +43,13 @@ asio::awaitable<bool> assign(T& into, asio::awaitable<T> made) {
 }  // namespace
 
 comm_rank::comm_rank(planner plan, memory_kind kind, int device)
-    : plan_(std::move(plan)), kind_(kind), device_(device) {
+    : handle_(*new comm_handle), plan_(std::move(plan)), kind_(kind), device_(device) {
   if (kind_ != memory_kind::host) library_ = &vendor_library_of(kind_);
 }
 
 comm_rank::~comm_rank() {
+  handle_.is_open = false;
+  { const std::lock_guard calls_have_ended(handle_.mutex); }
   if (joining_.joinable()) joining_.join();
   take_next_ids();
   for (tandem_op* const each : started_) tandem_op_release(each);
@@ -91,6 +93,7 @@ bool comm_rank::join() {
     if (ranks_->library() != nullptr && ranks_->library()->may_use_library()) make_queue();
     if (how_.size > 1) make_next_ids();
     state_ = success;
+    if (queue_) open_handle();
     if (!queue_ && how_.size > 1) watch_job();
     return true;
   } catch (...) {
@@ -106,6 +109,17 @@ void comm_rank::start_to_join() {
     } catch (...) {  // `state` has it
     }
   });
+}
+
+void comm_rank::open_handle() {
+  const std::lock_guard lock(handle_.mutex);
+  handle_.rank = rank();
+  handle_.size = size();
+  handle_.library = library_->base;
+  handle_.native = native();
+  handle_.queue = queue_.get();
+  handle_.by = this;
+  handle_.is_open = true;
 }
 
 void comm_rank::make_queue() {
@@ -157,8 +171,9 @@ void comm_rank::lost(const error& why) {
   if (aborting_.joinable()) return;
   set_last_error(why.what());
   state_ = remote_error;
+  handle_.is_open = false;
   aborting_ = c::start_thread("tandem-abort", [this, why] {
-    const std::unique_lock lock(library_mutex_, call_grace);
+    const std::unique_lock lock(handle_.mutex, call_grace);
     ranks_->loop().run_now([&] {
       if (queue_) queue_->abort(why);
     });
@@ -254,6 +269,7 @@ void comm_rank::finish() {
     drop_complete(std::numeric_limits<int>::max());
   }
   if (!queue_ || state() != success) return;
+  handle_.is_open = false;
   detail::nc::comm native = nullptr;
   ranks_->loop().run_now([&] { native = static_cast<detail::nc::comm>(queue_->release()); });
   if (native == nullptr) return;  // it has been finished before
@@ -269,6 +285,7 @@ std::shared_ptr<c::operation_state> comm_rank::first_started() const {
 void comm_rank::abort(const std::string& reason) {
   if (state_ == in_progress || !job_) return;
   state_ = remote_error;
+  handle_.is_open = false;
   if (queue_) {
     const error why(
         errc::peer_lost,
@@ -295,7 +312,7 @@ comm_table& comm_table::of_process() {
 
 comm comm_table::add(std::shared_ptr<comm_rank> made) {
   const std::lock_guard lock(mutex_);
-  const comm which = made.get();
+  const comm which = &made->handle();
   all_.emplace(which, std::move(made));
   return which;
 }
@@ -310,7 +327,7 @@ std::shared_ptr<comm_rank> comm_table::remove(comm which) {
   const std::lock_guard lock(mutex_);
   const auto found = all_.find(which);
   if (found == all_.end()) return nullptr;
-  ++removals_;
+  which->is_open = false;
   std::shared_ptr<comm_rank> removed = std::move(found->second);
   all_.erase(found);
   return removed;

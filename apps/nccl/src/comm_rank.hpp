@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "abi.hpp"
+#include "comm_handle.hpp"
 #include "failure.hpp"
 #include "job_state.hpp"
 #include "meeting_point.hpp"
@@ -43,7 +44,7 @@ struct made_sum {
   const void* on_device = nullptr;    ///< where it is read for each call instead; may be null
 };
 
-/// One rank's end of a communicator, which programs hold as ncclComm_t: a job of its own, and, if
+/// One rank's end of a communicator, of which programs hold the handle: a job of its own, and, if
 /// all its ranks are one island, a communicator of the vendor's library, which then carries all
 /// calls in the order of the program's streams.
 ///
@@ -88,8 +89,9 @@ class comm_rank {
   const vendor_library& library() const noexcept { return *library_; }
   /// @pre is_one_island
   library_queue& queue() const noexcept { return *queue_; }
-  /// Held during calls of the library: its communicator is not aborted meanwhile.
-  std::timed_mutex& library_mutex() noexcept { return library_mutex_; }
+  /// Lives on.
+  comm_handle& handle() const noexcept { return handle_; }
+  std::timed_mutex& library_mutex() noexcept { return handle_.mutex; }
   /// @pre the mutex is held @par Errors thrown: `failure`: it was aborted
   detail::nc::comm native() const;
 
@@ -117,6 +119,7 @@ class comm_rank {
 
   std::unique_ptr<tandem_job, job_deleter> make_job() const;
   void make_queue();
+  void open_handle();
   void watch_job();
   void make_next_ids();
   void lost(const error& why);
@@ -124,6 +127,7 @@ class comm_rank {
   void drop_first();
   std::shared_ptr<c::operation_state> first_started() const;
 
+  comm_handle& handle_;
   const planner plan_;
   const memory_kind kind_;
   const int device_;
@@ -132,7 +136,6 @@ class comm_rank {
   const vendor_library* library_ = nullptr;
   std::unique_ptr<tandem_job, job_deleter> job_;
   std::shared_ptr<c::group_of_ranks> ranks_;
-  std::timed_mutex library_mutex_;
   std::unique_ptr<library_queue> queue_;
   std::unique_ptr<detail::job_watch> watch_;  ///< where channels carry the calls
   std::thread joining_, aborting_;
@@ -169,8 +172,6 @@ class comm_table {
   /// Null: none that exists.
   std::shared_ptr<comm_rank> find(comm which) const;
   std::shared_ptr<comm_rank> remove(comm which);
-  /// How many have been removed.
-  unsigned removals() const noexcept { return removals_; }
 
  private:
   comm_table() = default;
@@ -178,7 +179,6 @@ class comm_table {
 
   mutable std::mutex mutex_;
   std::map<comm, std::shared_ptr<comm_rank>> all_;
-  std::atomic<unsigned> removals_{0};
 };
 
 }  // namespace tandem::nccl_abi

@@ -27,13 +27,12 @@ struct posting {
 
   void library(function what, const void* from, void* into, std::size_t count, int type,
                int peer = -1) {
-    by_library.add(what, by, on, name, from, into, count, type, peer);
+    by_library.add(what, &by.handle(), on, name, from, into, count, type, peer);
   }
   void library(function what, const void* from, void* into, std::size_t count, posted_reduction how,
                int root = -1) {
-    library_call& made = by_library.add(what, by, on, name, from, into, count, how.type, root);
-    made.op = how.op;
-    made.made = how.made.get();
+    by_library.add(what, &by.handle(), on, name, from, into, count, how.type, root, how.op).made =
+        how.made.get();
     if (how.made) by_library.keep(std::move(how.made));
   }
   posted_call& channels() {
@@ -49,22 +48,38 @@ struct posting {
 /// Posts a call whose arguments `describe` checks and describes.
 template <class Describe>
 result post(comm over, stream on, const char* name, Describe describe) {
-  call_group& group = call_group::of_thread();
-  const call_group::found_rank found = group.find(over);
-  return guarded(found.by, [&] {
-    if (found.by == nullptr) checked(over, name);
-    comm_rank& by = *found.by;
-    by.require_ready();
+  const std::shared_ptr<comm_rank> by = comm_table::of_process().find(over);
+  return guarded(by.get(), [&] {
+    if (!by) checked(over, name);
+    by->require_ready();
+    call_group& group = call_group::of_thread();
     call_group::new_calls by_library(group);
-    posting call{by, on, name, by_library};
-    describe(by, call);
-    if (by.is_one_island()) return by_library.post(found);
-    if (group.is_first_on(by, on)) require_no_capture(by, on, name);
+    posting call{*by, on, name, by_library};
+    describe(*by, call);
+    if (by->is_one_island()) return by_library.post(over);
+    if (group.is_first_on(*by, on)) require_no_capture(*by, on, name);
     posted_call& posted = call.channels();
-    posted.by = found.kept;
+    posted.by = by;
     posted.on = on;
     group.post(std::move(posted));
   });
+}
+
+/// Posts a call of the vendor's library, if it is known to need no more than that: its arguments
+/// are right, and the thread has used the communicator before. False: `post` is for it.
+bool post_known(const library_call& call, result& status) {
+  call_group& group = call_group::of_thread();
+  if (!group.knows(call.by) || call.count == 0 || call.from == nullptr || call.into == nullptr)
+    return false;
+  if (call.peer >= call.by->size || call.op < 0 || call.op >= built_in_ops) return false;
+  const bool is_all_to_all = call.what == function::all_to_all;
+  if (is_all_to_all && (call.from == call.into || call.by->library->all_to_all == nullptr))
+    return false;
+  status = guarded(nullptr, [&] { group.post(call); });
+  if (status == success) return true;
+  const std::shared_ptr<comm_rank> found = comm_table::of_process().find(call.by);
+  if (found) found->set_last_error(last_error_of_thread());
+  return true;
 }
 
 /// Work of the stream, or at once in the memory of the host.
@@ -135,6 +150,10 @@ struct messages {
 result broadcast(const void* from, void* into, std::size_t count, int type, int root, comm over,
                  stream on) {
   constexpr auto name = "ncclBroadcast";
+  result status = success;
+  if (root >= 0 &&
+      post_known({function::broadcast, over, on, name, from, into, count, type, root}, status))
+    return status;
   return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const tandem_buffer data = buffer_at(by, into, count, type);
@@ -160,6 +179,9 @@ TANDEM_NCCL_FUNCTION(result, ncclAllReduce,
                      (const void* from, void* into, std::size_t count, int type, int op, comm over,
                       stream on)) {
   constexpr auto name = "ncclAllReduce";
+  result status = success;
+  if (post_known({function::all_reduce, over, on, name, from, into, count, type, -1, op}, status))
+    return status;
   return post(over, on, name, [&](comm_rank& by, posting& call) {
     const posted_reduction how_posted = reduction_at_call(by, type, op);
     if (by.is_one_island()) {
@@ -178,6 +200,10 @@ TANDEM_NCCL_FUNCTION(result, ncclReduce,
                      (const void* from, void* into, std::size_t count, int type, int op, int root,
                       comm over, stream on)) {
   constexpr auto name = "ncclReduce";
+  result status = success;
+  if (root >= 0 &&
+      post_known({function::reduce, over, on, name, from, into, count, type, root, op}, status))
+    return status;
   return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const posted_reduction how_posted = reduction_at_call(by, type, op);
@@ -210,6 +236,9 @@ TANDEM_NCCL_FUNCTION(result, ncclAllGather,
                      (const void* from, void* into, std::size_t count, int type, comm over,
                       stream on)) {
   constexpr auto name = "ncclAllGather";
+  result status = success;
+  if (post_known({function::all_gather, over, on, name, from, into, count, type, -1}, status))
+    return status;
   return post(over, on, name, [&](comm_rank& by, posting& call) {
     const tandem_buffer mine = buffer_at(by, from, count, type);
     const auto ranks = static_cast<std::size_t>(by.size());
@@ -228,6 +257,10 @@ TANDEM_NCCL_FUNCTION(result, ncclReduceScatter,
                      (const void* from, void* into, std::size_t count, int type, int op, comm over,
                       stream on)) {
   constexpr auto name = "ncclReduceScatter";
+  result status = success;
+  if (post_known({function::reduce_scatter, over, on, name, from, into, count, type, -1, op},
+                 status))
+    return status;
   return post(over, on, name, [&](comm_rank& by, posting& call) {
     const posted_reduction how_posted = reduction_at_call(by, type, op);
     if (by.is_one_island()) {
@@ -247,6 +280,9 @@ TANDEM_NCCL_FUNCTION(result, ncclSend,
                      (const void* from, std::size_t count, int type, int to, comm over,
                       stream on)) {
   constexpr auto name = "ncclSend";
+  result status = success;
+  if (to >= 0 && post_known({function::send, over, on, name, from, from, count, type, to}, status))
+    return status;
   return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, to, name, "peer");
     messages{by, call, type}.send(from, count, to);
@@ -256,6 +292,10 @@ TANDEM_NCCL_FUNCTION(result, ncclSend,
 TANDEM_NCCL_FUNCTION(result, ncclRecv,
                      (void* into, std::size_t count, int type, int from, comm over, stream on)) {
   constexpr auto name = "ncclRecv";
+  result status = success;
+  if (from >= 0 &&
+      post_known({function::recv, over, on, name, into, into, count, type, from}, status))
+    return status;
   return post(over, on, name, [&](comm_rank& by, posting& call) {
     checked_rank(by, from, name, "peer");
     messages{by, call, type}.receive(into, count, from);
@@ -304,6 +344,9 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
                      (const void* from, void* into, std::size_t count, int type, comm over,
                       stream on)) {
   constexpr auto name = "ncclAlltoAll";
+  result status = success;
+  if (post_known({function::all_to_all, over, on, name, from, into, count, type, -1}, status))
+    return status;
   return post(over, on, name, [&](comm_rank& by, posting& call) {
     const std::size_t block_bytes = count * bytes_of(type);
     const std::size_t all_bytes = static_cast<std::size_t>(by.size()) * block_bytes;

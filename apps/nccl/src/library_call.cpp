@@ -12,7 +12,7 @@ using function = library_call::function;
 void note(const library_call& what) {
   const std::size_t bytes = what.count * bytes_of(what.type);
   if (bytes == 0) return;
-  library_queue& queue = what.by->queue();
+  library_queue& queue = *what.by->queue;
   const auto note_reduction = [&](collective as) {
     queue.note(as, bytes, static_cast<data_type>(tandem_type_of(what.type)),
                static_cast<reduce_op>(op_of(what.op, what.made != nullptr)), what.peer);
@@ -89,15 +89,20 @@ class made_op {
 };
 
 void copy(const library_call& what) {
-  const current_device_guard here(*what.by);
-  what.by->on().copy(what.into, what.from, what.count * bytes_of(what.type), what.on);
+  const comm_rank& by = *what.by->by;
+  const current_device_guard here(by);
+  by.on().copy(what.into, what.from, what.count * bytes_of(what.type), what.on);
 }
 
 }  // namespace
 
-void make_call(const library_call& what, const detail::nccl& library) {
-  const detail::nc::comm native = what.by->native();
+void make_call(const library_call& what) {
+  // Another thread, or the loss of a rank, may have closed it since it was found.
+  if (!what.by->is_open)
+    refuse(remote_error, "the communicator has been aborted, finished or destroyed");
   if (what.what == function::copy) return copy(what);
+  const detail::nccl& library = *what.by->library;
+  const detail::nc::comm native = what.by->native;
   note(what);
   detail::nc::result status = detail::nc::success;
   if (what.made == nullptr) {

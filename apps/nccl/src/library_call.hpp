@@ -5,12 +5,13 @@
 #include <tandem/detail/nccl.hpp>
 
 #include "abi.hpp"
-#include "comm_rank.hpp"
+#include "comm_handle.hpp"
 
 namespace tandem::nccl_abi {
 
-/// One call of the vendor's library, with the program's arguments. Plain data: the library takes
-/// some 6 us for a call, of which all that is done beside it is to be a small part.
+struct made_sum;
+
+/// One call of the vendor's library, with the program's arguments.
 struct library_call {
   enum class function : std::uint8_t {
     broadcast,
@@ -24,34 +25,35 @@ struct library_call {
     copy  ///< not of the library: work of the stream before the calls that follow
   };
 
-  library_call(function what_, comm_rank& by_, stream on_, const char* name_, const void* from_,
-               void* into_, std::size_t count_, int type_, int peer_) noexcept
+  library_call(function what_, comm by_, stream on_, const char* name_, const void* from_,
+               const void* into_, std::size_t count_, int type_, int peer_, int op_ = 0) noexcept
       : what(what_),
         type(type_),
         peer(peer_),
-        by(&by_),
+        op(op_),
+        by(by_),
         on(on_),
         name(name_),
         from(from_),
-        into(into_),
+        into(const_cast<void*>(into_)),
         count(count_) {}
 
   function what;
   int type;
-  int peer;       ///< of a message, or the root; else -1
-  int op = 0;     ///< if it reduces
-  comm_rank* by;  ///< kept alive by whoever keeps the call, as `made`
+  int peer;    ///< of a message, or the root; else -1
+  int op = 0;  ///< if it reduces
+  comm by;
   stream on;
   const char* name;  ///< of the program's call, for errors
   const void* from;
   void* into;
   std::size_t count;
-  const made_sum* made = nullptr;  ///< not null: it is `op`
+  const made_sum* made = nullptr;  ///< not null: it is `op`, and kept alive by whoever has the call
 };
 
 /// Makes the call, which the rank's watch compares with those of the other ranks then. Of no bytes
 /// it is none there: the library ignores it, and other ranks need not make it.
-/// @pre the communicator's mutex is held @par Errors thrown: `failure`
-void make_call(const library_call& what, const detail::nccl& library);
+/// @pre the handle's mutex is held @par Errors thrown: `failure`
+void make_call(const library_call& what);
 
 }  // namespace tandem::nccl_abi

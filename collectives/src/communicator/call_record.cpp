@@ -70,13 +70,4 @@ std::uint64_t call_record::bytes() const noexcept {
   return field(0, root_shift);
 }
 
-std::uint32_t extend_history(std::uint32_t history, std::uint64_t bits) noexcept {
-  // The mixing function of SplitMix64 (Steele, Lea and Flood 2014, Fast Splittable Pseudorandom
-  // Number Generators).
-  std::uint64_t z = (std::uint64_t{history} + 1) * 0x9e3779b97f4a7c15 + bits;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-  z = (z ^ z >> 27) * 0x94d049bb133111eb;
-  return static_cast<std::uint32_t>(z ^ z >> 31);
-}
-
 }  // namespace tandem::detail

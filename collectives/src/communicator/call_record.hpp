@@ -42,6 +42,13 @@ class call_record {
 };
 
 /// Extends a hash of all calls of a group by one: histories differ if any earlier call differed.
-std::uint32_t extend_history(std::uint32_t history, std::uint64_t bits) noexcept;
+inline std::uint32_t extend_history(std::uint32_t history, std::uint64_t bits) noexcept {
+  // The mixing function of SplitMix64 (Steele, Lea and Flood 2014, Fast Splittable Pseudorandom
+  // Number Generators).
+  std::uint64_t z = (std::uint64_t{history} + 1) * 0x9e3779b97f4a7c15 + bits;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return static_cast<std::uint32_t>(z ^ z >> 31);
+}
 
 }  // namespace tandem::detail
