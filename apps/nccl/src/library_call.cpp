@@ -30,6 +30,10 @@ void note(const library_call& what) {
       return note_reduction(collective::reduce_scatter);
     case function::all_to_all:
       return queue.note(collective::all_to_all, bytes);
+    case function::gather:
+      return queue.note(collective::gather, bytes, what.peer);
+    case function::scatter:
+      return queue.note(collective::scatter, bytes, what.peer);
     case function::send:
       return queue.note_send(what.peer, bytes);
     case function::recv:
@@ -55,6 +59,10 @@ detail::nc::result enqueue(const library_call& it, int op, const detail::nccl& b
       return by.reduce_scatter(it.from, it.into, it.count, type, op, over, it.on);
     case function::all_to_all:
       return by.all_to_all(it.from, it.into, it.count, type, over, it.on);
+    case function::gather:
+      return by.gather(it.from, it.into, it.count, type, it.peer, over, it.on);
+    case function::scatter:
+      return by.scatter(it.from, it.into, it.count, type, it.peer, over, it.on);
     case function::send:
       return by.send(it.from, it.count, type, it.peer, over, it.on);
     case function::recv:
@@ -95,6 +103,19 @@ void copy(const library_call& what) {
 }
 
 }  // namespace
+
+bool has(const detail::nccl& library, function what) noexcept {
+  switch (what) {
+    case function::all_to_all:
+      return library.all_to_all != nullptr;
+    case function::gather:
+      return library.gather != nullptr;
+    case function::scatter:
+      return library.scatter != nullptr;
+    default:
+      return true;
+  }
+}
 
 void make_call(const library_call& what) {
   // Another thread, or the loss of a rank, may have closed it since it was found.

@@ -20,6 +20,8 @@ struct library_call {
     all_gather,
     reduce_scatter,
     all_to_all,
+    gather,
+    scatter,
     send,
     recv,
     copy  ///< not of the library: work of the stream before the calls that follow
@@ -50,6 +52,9 @@ struct library_call {
   std::size_t count;
   const made_sum* made = nullptr;  ///< not null: it is `op`, and kept alive by whoever has the call
 };
+
+/// Whether the library has that function: older ones lack some.
+bool has(const detail::nccl& library, library_call::function what) noexcept;
 
 /// Makes the call, which the rank's watch compares with those of the other ranks then. Of no bytes
 /// it is none there: the library ignores it, and other ranks need not make it.

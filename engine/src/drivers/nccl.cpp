@@ -37,6 +37,8 @@ void fill(nccl& into, symbols& in) {
   in.find(into.all_gather, "ncclAllGather");
   in.find(into.reduce_scatter, "ncclReduceScatter");
   in.find_optional(into.all_to_all, "ncclAlltoAll");
+  in.find_optional(into.gather, "ncclGather");
+  in.find_optional(into.scatter, "ncclScatter");
   in.find(into.send, "ncclSend");
   in.find(into.recv, "ncclRecv");
   in.find(into.make_premultiplied_sum, "ncclRedOpCreatePreMulSum");

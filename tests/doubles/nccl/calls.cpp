@@ -1,3 +1,4 @@
+#include <type_traits>
 #include <utility>
 
 #include "doubles/nccl/world.hpp"
@@ -111,6 +112,59 @@ nc::result recv(void* into, std::size_t count, int type, int from, nc::comm over
   return post("ncclRecv", over, message(nullptr, into, count, type, from, false, on));
 }
 
+/// What the library does with blocks: `what(rank, ranks)` queues messages of one group.
+template <class What>
+nc::result in_blocks(const char* name, nc::comm over, int type, What what) {
+  int rank = 0, ranks = 0;
+  const nc::result found = call(name, [&](world& own, cuda::world&, cuda::world::lock&) {
+    const std::shared_ptr<end> by = own.find(over);
+    if (!by || !type_of(type)) return invalid_argument;
+    rank = by->rank;
+    ranks = by->of->size;
+    return nc::success;
+  });
+  if (found != nc::success) return found;
+  group_start();
+  what(rank, ranks);
+  return group_end();
+}
+
+/// Moved by so many blocks.
+template <class T>
+T* block_at(T* first, int block, std::size_t count, int type) {
+  using byte_type = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+  const std::size_t bytes = count * bytes_of(*type_of(type));
+  return static_cast<byte_type*>(first) + static_cast<std::size_t>(block) * bytes;
+}
+
+nc::result all_to_all(const void* from, void* into, std::size_t count, int type, nc::comm over,
+                      nc::stream on) {
+  return in_blocks("ncclAlltoAll", over, type, [&](int, int ranks) {
+    for (int peer = 0; peer < ranks; ++peer) {
+      send(block_at(from, peer, count, type), count, type, peer, over, on);
+      recv(block_at(into, peer, count, type), count, type, peer, over, on);
+    }
+  });
+}
+
+nc::result gather(const void* from, void* into, std::size_t count, int type, int root,
+                  nc::comm over, nc::stream on) {
+  return in_blocks("ncclGather", over, type, [&](int rank, int ranks) {
+    send(from, count, type, root, over, on);
+    for (int peer = 0; rank == root && peer < ranks; ++peer)
+      recv(block_at(into, peer, count, type), count, type, peer, over, on);
+  });
+}
+
+nc::result scatter(const void* from, void* into, std::size_t count, int type, int root,
+                   nc::comm over, nc::stream on) {
+  return in_blocks("ncclScatter", over, type, [&](int rank, int ranks) {
+    for (int peer = 0; rank == root && peer < ranks; ++peer)
+      send(block_at(from, peer, count, type), count, type, peer, over, on);
+    recv(into, count, type, root, over, on);
+  });
+}
+
 nc::result make_premultiplied_sum(int* into, void* factor, int type, int residence, nc::comm over) {
   return call("ncclRedOpCreatePreMulSum", [&](world& own, cuda::world&, cuda::world::lock&) {
     const std::shared_ptr<end> by = own.find(over);
@@ -139,6 +193,9 @@ void fill_calls(detail::nccl& table) {
   table.reduce = reduce;
   table.all_gather = all_gather;
   table.reduce_scatter = reduce_scatter;
+  table.all_to_all = all_to_all;
+  table.gather = gather;
+  table.scatter = scatter;
   table.send = send;
   table.recv = recv;
   table.make_premultiplied_sum = make_premultiplied_sum;

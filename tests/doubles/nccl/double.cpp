@@ -27,6 +27,10 @@ void nccl_double::hang_initializations() {
   world_->is_hanging = true;
 }
 
+void nccl_double::lack_blocks() {
+  world_->lack_blocks();
+}
+
 void nccl_double::hang_mismatches() {
   const cuda::world::lock held(cuda::world::now()->mutex);
   world_->is_mismatch_hanging = true;

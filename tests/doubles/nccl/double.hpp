@@ -32,6 +32,8 @@ class nccl_double {
 
   /// The n-th call from now (1: the next) of this function returns this. By its exported name.
   void fail(const std::string& function, int at_call, nc::result with);
+  /// A library before 2.28, without functions for blocks of ranks.
+  void lack_blocks();
   /// No initialization ends before this double does.
   void hang_initializations();
   /// Calls that differ between ranks wait until they are aborted, as on GPUs, and are no misuse.

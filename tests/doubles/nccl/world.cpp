@@ -55,6 +55,11 @@ world::world(cuda_double&) {
   detail::replace_nccl(&functions());
 }
 
+void world::lack_blocks() {
+  functions().all_to_all = nullptr;
+  functions().gather = functions().scatter = nullptr;
+}
+
 void world::end_initializations() {
   {
     const cuda::world::lock held(cuda::world::now()->mutex);

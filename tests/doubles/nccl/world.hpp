@@ -93,6 +93,7 @@ class world {
 
   /// The live double's state, or null. Without the mutex.
   static world* now() noexcept;
+  void lack_blocks();
   /// Counts the call; returns its injected result.
   nc::result injected(const char* function);
   std::shared_ptr<end> find(nc::comm which) const;

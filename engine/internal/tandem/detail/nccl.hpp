@@ -53,6 +53,11 @@ struct nccl {
   /// NCCL since 2.28; null: RCCL's has another name.
   nc::result (*all_to_all)(const void* from, void* into, std::size_t count_of_each, int type,
                            nc::comm over, nc::stream on);
+  // NCCL since 2.28, and RCCL; may be null.
+  nc::result (*gather)(const void* from, void* into, std::size_t count_of_each, int type, int root,
+                       nc::comm over, nc::stream on);
+  nc::result (*scatter)(const void* from, void* into, std::size_t count_of_each, int type, int root,
+                        nc::comm over, nc::stream on);
   nc::result (*send)(const void* from, std::size_t count, int type, int to, nc::comm over,
                      nc::stream on);
   nc::result (*recv)(void* into, std::size_t count, int type, int from, nc::comm over,
