@@ -85,14 +85,7 @@ class channel_operations {
 class library_locks {
  public:
   explicit library_locks(std::span<const library_call> calls) {
-    for (const library_call& each : calls) {
-      std::timed_mutex* const one = &each.by->mutex;
-      if (held_.empty() || held_.back() != one) held_.push_back(one);
-    }
-    if (held_.size() > 1) {
-      std::ranges::sort(held_);  // one order in all threads
-      held_.erase(std::unique(held_.begin(), held_.end()), held_.end());
-    }
+    for (const library_call& each : calls) add(&each.by->mutex);
     for (std::timed_mutex* const each : held_) each->lock();
   }
   ~library_locks() {
@@ -102,17 +95,18 @@ class library_locks {
   library_locks& operator=(const library_locks&) = delete;
 
  private:
+  /// One order in all threads.
+  void add(std::timed_mutex* which) {
+    if (!held_.empty() && held_.back() == which) return;
+    const auto at = std::ranges::lower_bound(held_, which);
+    if (at == held_.end() || *at != which) held_.insert(at, which);
+  }
+
   boost::container::small_vector<std::timed_mutex*, 4> held_;
 };
 
-/// @param name  of the program's call that launches them
-void run_by_library(std::span<const library_call> calls, const char* name) {
-  if (calls.empty()) return;
-  if (calls.size() == 1) {
-    const std::lock_guard held(calls.front().by->mutex);
-    return make_call(calls.front());
-  }
-  const library_locks held(calls);
+/// @param name  of the program's call that launches them @pre the communicators are locked
+void launch_by_library(std::span<const library_call> calls, const char* name) {
   const detail::nccl& library = *calls.front().by->library;
   require_ok(library.group_start(), library, nullptr, name);
   std::exception_ptr first;
@@ -128,6 +122,17 @@ void run_by_library(std::span<const library_call> calls, const char* name) {
   require_ok(ended, library, calls.front().by->native, name);
 }
 
+void run_by_library(std::span<const library_call> calls, const char* name) {
+  if (calls.empty()) return;
+  const comm first = calls.front().by;
+  if (std::ranges::all_of(calls, [first](const library_call& each) { return each.by == first; })) {
+    const std::lock_guard held(first->mutex);
+    return calls.size() == 1 ? make_call(calls.front()) : launch_by_library(calls, name);
+  }
+  const library_locks held(calls);
+  launch_by_library(calls, name);
+}
+
 /// @param into  none if there are no calls
 void start_by_channels(std::span<const posted_call> calls,
                        std::optional<channel_operations>& into) {
@@ -141,7 +146,11 @@ void start_by_channels(std::span<const posted_call> calls,
 }  // namespace
 
 call_group& call_group::of_thread() noexcept {
+  // One access to the thread's memory, not one for each of a function's variables.
+  static thread_local call_group* known = nullptr;
+  if (known != nullptr) return *known;
   static thread_local call_group own;
+  known = &own;
   return own;
 }
 
@@ -192,25 +201,29 @@ void call_group::require_ready(std::span<const library_call> calls) {
 void call_group::end() {
   if (depth_ == 0) refuse(invalid_usage, "ncclGroupEnd without ncclGroupStart");
   if (--depth_ > 0) return;
-  const bool has_calls = !calls_.empty() || !by_library_.empty();
-  if (joins_.empty() && !has_calls) return;
+  if (joins_.empty() && calls_.empty() && by_library_.empty()) return;
   const auto clear = [this](void*) {
     joins_.clear();
     calls_.clear();
     drop_from(0);
   };
   const std::unique_ptr<void, decltype(clear)> at_end(this, clear);
-  if (!joins_.empty() && has_calls) {
+  if (joins_.empty()) return run_calls();
+  if (!calls_.empty() || !by_library_.empty()) {
     refuse(invalid_usage,
            "a group joins communicators or makes calls, not both: end it in between");
   }
-  if (!joins_.empty()) return run_joins(std::exchange(joins_, {}));
+  run_joins(std::exchange(joins_, {}));
+}
+
+void call_group::run_calls() {
   for (const posted_call& each : calls_) each.by->require_ready();
   require_ready(by_library_);
+  if (calls_.empty()) return run_by_library(by_library_, "ncclGroupEnd");
   std::optional<channel_operations> by_channels;
   start_by_channels(calls_, by_channels);
   run_by_library(by_library_, "ncclGroupEnd");
-  if (by_channels) by_channels->wait();
+  by_channels->wait();
 }
 
 /// At the same time, as each waits for the others.

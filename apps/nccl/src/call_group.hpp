@@ -87,6 +87,7 @@ class call_group {
   };
 
   void run_joins(std::vector<joining> all);
+  void run_calls();
   static void require_ready(std::span<const library_call> calls);
   void drop_from(std::size_t call) noexcept {
     by_library_.erase(by_library_.begin() + static_cast<std::ptrdiff_t>(call), by_library_.end());

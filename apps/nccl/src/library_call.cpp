@@ -1,5 +1,6 @@
 #include "library_call.hpp"
 
+#include <optional>
 #include <tandem/library_queue.hpp>
 
 #include "arguments.hpp"
@@ -9,7 +10,7 @@ namespace {
 
 using function = library_call::function;
 
-void note(const library_call& what) {
+inline void note(const library_call& what) {
   const std::size_t bytes = what.count * bytes_of(what.type);
   if (bytes == 0) return;
   library_queue& queue = *what.by->queue;
@@ -43,8 +44,8 @@ void note(const library_call& what) {
   }
 }
 
-detail::nc::result enqueue(const library_call& it, int op, const detail::nccl& by,
-                           detail::nc::comm over) {
+inline detail::nc::result enqueue(const library_call& it, int op, const detail::nccl& by,
+                                  detail::nc::comm over) {
   const int type = it.type;
   switch (it.what) {
     case function::broadcast:
@@ -125,13 +126,9 @@ void make_call(const library_call& what) {
   const detail::nccl& library = *what.by->library;
   const detail::nc::comm native = what.by->native;
   note(what);
-  detail::nc::result status = detail::nc::success;
-  if (what.made == nullptr) {
-    status = enqueue(what, what.op, library, native);
-  } else {
-    const made_op how(what, library, native);
-    status = enqueue(what, how.op(), library, native);
-  }
+  std::optional<made_op> made;
+  if (what.made != nullptr) made.emplace(what, library, native);
+  const detail::nc::result status = enqueue(what, made ? made->op() : what.op, library, native);
   require_ok(status, library, native, what.name);
 }
 

@@ -2,21 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
 
 namespace tandem::detail {
 namespace {
-
-// From the most significant bit: collective, algorithm, type, operation, root (each its value plus
-// one; 0: none), bytes.
-constexpr unsigned what_shift = 60, how_shift = 56, type_shift = 52, op_shift = 48, root_shift = 36;
-constexpr std::uint64_t max_bytes = (std::uint64_t{1} << root_shift) - 1;
-constexpr std::uint64_t max_roots = (1 << 12) - 1;
-
-std::uint64_t numbered(auto value, unsigned shift) noexcept {
-  return (static_cast<std::uint64_t>(value) + 1) << shift;
-}
 
 std::string_view way(algorithm how) noexcept {
   if (how == by_islands) return "islands";
@@ -24,17 +13,6 @@ std::string_view way(algorithm how) noexcept {
 }
 
 }  // namespace
-
-call_record::call_record(collective what, algorithm how, std::size_t bytes, int root) noexcept
-    : bits_(numbered(what, what_shift) | numbered(how, how_shift) |
-            std::min<std::uint64_t>(static_cast<std::uint64_t>(root + 1), max_roots) << root_shift |
-            std::min<std::uint64_t>(bytes, max_bytes)) {}
-
-call_record::call_record(collective what, algorithm how, std::size_t bytes, data_type type,
-                         reduce_op op, int root) noexcept
-    : call_record(what, how, bytes, root) {
-  bits_ |= numbered(type, type_shift) | numbered(op, op_shift);
-}
 
 std::uint64_t call_record::field(unsigned shift, unsigned width) const noexcept {
   return bits_ >> shift & ((std::uint64_t{1} << width) - 1);

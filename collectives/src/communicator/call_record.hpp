@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -18,9 +19,16 @@ static_assert(algorithm_count <= 14);
 /// call carries them, so that the receiver can compare them and name the sender's call in an error.
 class call_record {
  public:
-  call_record(collective what, algorithm how, std::size_t bytes, int root = -1) noexcept;
+  call_record(collective what, algorithm how, std::size_t bytes, int root = -1) noexcept
+      : bits_(numbered(what, what_shift) | numbered(how, how_shift) |
+              std::min<std::uint64_t>(static_cast<std::uint64_t>(root + 1), max_roots)
+                  << root_shift |
+              std::min<std::uint64_t>(bytes, max_bytes)) {}
   call_record(collective what, algorithm how, std::size_t bytes, data_type type, reduce_op op,
-              int root = -1) noexcept;
+              int root = -1) noexcept
+      : call_record(what, how, bytes, root) {
+    bits_ |= numbered(type, type_shift) | numbered(op, op_shift);
+  }
   /// From the bits of a received message.
   explicit call_record(std::uint64_t bits) noexcept : bits_(bits) {}
 
@@ -36,6 +44,16 @@ class call_record {
   std::string text() const;
 
  private:
+  // From the most significant bit: collective, algorithm, type, operation, root (each its value
+  // plus one; 0: none), bytes.
+  static constexpr unsigned what_shift = 60, how_shift = 56, type_shift = 52, op_shift = 48,
+                            root_shift = 36;
+  static constexpr std::uint64_t max_bytes = (std::uint64_t{1} << root_shift) - 1;
+  static constexpr std::uint64_t max_roots = (1 << 12) - 1;
+
+  static std::uint64_t numbered(auto value, unsigned shift) noexcept {
+    return (static_cast<std::uint64_t>(value) + 1) << shift;
+  }
   std::uint64_t field(unsigned shift, unsigned width) const noexcept;
 
   std::uint64_t bits_;
