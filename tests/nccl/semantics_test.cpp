@@ -126,65 +126,6 @@ TEST_P(NcclCalls, MoveData) {
   });
 }
 
-/// Blocks of ranks, by the library's own functions, or by messages where it has none.
-void exchange_blocks(nccl_rank& me) {
-  accelerator::stream const on = me.stream.get();
-  for (int round = 0; round < 2; ++round) {
-    device_numbers one(me, {own(me)}), gathered(me, filled(3, -1)), part(me, {-1});
-    NCCL_OK(ncclGather(at(one), me.rank == 1 ? at(gathered) : nullptr, 1, nccl_abi::float32, 1,
-                       me.comm, on));
-    EXPECT_EQ(gathered.get(), me.rank == 1 ? (numbers{1, 2, 3}) : filled(3, -1));
-    NCCL_OK(ncclScatter(me.rank == 1 ? at(gathered) : nullptr, at(part), 1, nccl_abi::float32, 1,
-                        me.comm, on));
-    EXPECT_EQ(part.get(), filled(1, own(me)));
-    device_numbers from(me, filled(3, own(me))), all(me, filled(3, -1));
-    NCCL_OK(ncclAlltoAll(at(from), at(all), 1, nccl_abi::float32, me.comm, on));
-    EXPECT_EQ(all.get(), (numbers{1, 2, 3}));
-  }
-}
-
-TEST(NcclIsland, BlocksAreExchangedByTheLibrary) {
-  nccl_ranks ranks(3, islands::one);
-  ranks.run(exchange_blocks);
-  for (const char* const each : {"ncclGather", "ncclScatter", "ncclAlltoAll"})
-    EXPECT_EQ(ranks.library.calls(each), 6u) << each;
-}
-
-TEST(NcclIsland, BlocksAreMessagesOfAnOlderLibrary) {
-  nccl_ranks ranks(3, islands::one);
-  ranks.library.lack_blocks();
-  ranks.run(exchange_blocks);
-  EXPECT_EQ(ranks.library.calls("ncclGather"), 0u);
-  // Each rank's block to each rank; to the root; and from it.
-  EXPECT_EQ(ranks.library.calls("ncclSend"), 2u * (9 + 3 + 3));
-}
-
-/// A communicator is known to the threads that have used it: it is looked up again once it is
-/// destroyed, and another one may be made.
-TEST(NcclIsland, DestroyedCommunicatorsAreNotKnown) {
-  expect_log("no communicator, or one that was destroyed");
-  nccl_ranks ranks(2, islands::one);
-  for (int round = 0; round < 3; ++round) {
-    ranks.run([](nccl_rank& me) {
-      device_numbers data(me, filled(4, own(me)));
-      for (int call = 0; call < 3; ++call) {
-        NCCL_OK(ncclAllReduce(at(data), at(data), 4, nccl_abi::float32, nccl_abi::sum, me.comm,
-                              me.stream.get()));
-      }
-      EXPECT_EQ(data.get(), filled(4, 12));
-      nccl_abi::comm const was = std::exchange(me.comm, nullptr);
-      NCCL_OK(ncclCommDestroy(was));
-      EXPECT_EQ(ncclAllReduce(at(data), at(data), 4, nccl_abi::float32, nccl_abi::sum, was,
-                              me.stream.get()),
-                nccl_abi::invalid_argument);
-      NCCL_OK(ncclGroupStart());
-      EXPECT_EQ(ncclSend(at(data), 4, nccl_abi::float32, 0, was, me.stream.get()),
-                nccl_abi::invalid_argument);
-      NCCL_OK(ncclGroupEnd());
-    });
-  }
-}
-
 /// Every rank sends to the next one and receives from the one before, in one group, and to itself.
 TEST_P(NcclCalls, MessagesInAGroup) {
   nccl_ranks ranks(3, GetParam());

@@ -50,7 +50,7 @@ struct library_call {
   const void* from;
   void* into;
   std::size_t count;
-  const made_sum* made = nullptr;  ///< not null: it is `op`, and kept alive by whoever has the call
+  const made_sum* made = nullptr;  ///< not null: it is `op`; the group keeps it alive
 };
 
 /// Whether the library has that function: older ones lack some.

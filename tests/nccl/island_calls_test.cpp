@@ -1,0 +1,92 @@
+// Calls that the vendor's library gets inside an island.
+#include <utility>
+
+#include "nccl/rank_threads.hpp"
+#include "support/expected_log.hpp"
+
+namespace tandem::test {
+namespace {
+
+/// Blocks of ranks, by the library's own functions, or by messages where it has none.
+void exchange_blocks(nccl_rank& me) {
+  accelerator::stream const on = me.stream.get();
+  for (int round = 0; round < 2; ++round) {
+    device_numbers one(me, {own(me)}), gathered(me, filled(3, -1)), part(me, {-1});
+    NCCL_OK(ncclGather(at(one), me.rank == 1 ? at(gathered) : nullptr, 1, nccl_abi::float32, 1,
+                       me.comm, on));
+    EXPECT_EQ(gathered.get(), me.rank == 1 ? (numbers{1, 2, 3}) : filled(3, -1));
+    NCCL_OK(ncclScatter(me.rank == 1 ? at(gathered) : nullptr, at(part), 1, nccl_abi::float32, 1,
+                        me.comm, on));
+    EXPECT_EQ(part.get(), filled(1, own(me)));
+    device_numbers from(me, filled(3, own(me))), all(me, filled(3, -1));
+    NCCL_OK(ncclAlltoAll(at(from), at(all), 1, nccl_abi::float32, me.comm, on));
+    EXPECT_EQ(all.get(), (numbers{1, 2, 3}));
+  }
+}
+
+TEST(NcclIslandCalls, BlocksAreExchangedByTheLibrary) {
+  nccl_ranks ranks(3, islands::one);
+  ranks.run(exchange_blocks);
+  for (const char* const each : {"ncclGather", "ncclScatter", "ncclAlltoAll"})
+    EXPECT_EQ(ranks.library.calls(each), 6u) << each;
+}
+
+TEST(NcclIslandCalls, BlocksAreMessagesOfAnOlderLibrary) {
+  nccl_ranks ranks(3, islands::one);
+  ranks.library.lack_blocks();
+  ranks.run(exchange_blocks);
+  EXPECT_EQ(ranks.library.calls("ncclGather"), 0u);
+  // Each rank's block to each rank; to the root; and from it.
+  EXPECT_EQ(ranks.library.calls("ncclSend"), 2u * (9 + 3 + 3));
+}
+
+/// A communicator is known to the threads that have used it: it is looked up again once it is
+/// destroyed, and another one may be made.
+TEST(NcclIslandCalls, DestroyedCommunicatorsAreNotKnown) {
+  expect_log("no communicator, or one that was destroyed");
+  nccl_ranks ranks(2, islands::one);
+  for (int round = 0; round < 3; ++round) {
+    ranks.run([](nccl_rank& me) {
+      device_numbers data(me, filled(4, own(me)));
+      for (int call = 0; call < 3; ++call) {
+        NCCL_OK(ncclAllReduce(at(data), at(data), 4, nccl_abi::float32, nccl_abi::sum, me.comm,
+                              me.stream.get()));
+      }
+      EXPECT_EQ(data.get(), filled(4, 12));
+      nccl_abi::comm const was = std::exchange(me.comm, nullptr);
+      NCCL_OK(ncclCommDestroy(was));
+      EXPECT_EQ(ncclAllReduce(at(data), at(data), 4, nccl_abi::float32, nccl_abi::sum, was,
+                              me.stream.get()),
+                nccl_abi::invalid_argument);
+      NCCL_OK(ncclGroupStart());
+      EXPECT_EQ(ncclSend(at(data), 4, nccl_abi::float32, 0, was, me.stream.get()),
+                nccl_abi::invalid_argument);
+      NCCL_OK(ncclGroupEnd());
+    });
+  }
+}
+
+/// Another thread may end the communicator while a group has calls of it.
+TEST(NcclIslandCalls, AreRefusedWhereTheCommunicatorIsAbortedMeanwhile) {
+  expect_log("");
+  nccl_ranks ranks(2, islands::one);
+  ranks.run([](nccl_rank& me) {
+    device_numbers data(me, filled(4, own(me)));
+    const auto all_reduce = [&] {
+      return ncclAllReduce(at(data), at(data), 4, nccl_abi::float32, nccl_abi::sum, me.comm,
+                           me.stream.get());
+    };
+    NCCL_OK(all_reduce());
+    EXPECT_EQ(data.get(), filled(4, 3));
+    NCCL_OK(ncclGroupStart());
+    NCCL_OK(all_reduce());
+    NCCL_OK(ncclCommAbort(std::exchange(me.comm, nullptr)));
+    EXPECT_NE(ncclGroupEnd(), nccl_abi::success);
+    NCCL_OK(ncclGroupStart());  // which has none of those calls
+    NCCL_OK(ncclGroupEnd());
+    EXPECT_EQ(data.get(), filled(4, 3));
+  });
+}
+
+}  // namespace
+}  // namespace tandem::test
