@@ -216,7 +216,7 @@ void call_group::end() {
   run_joins(std::exchange(joins_, {}));
 }
 
-void call_group::run_calls() {
+[[gnu::flatten, gnu::hot]] void call_group::run_calls() {
   for (const posted_call& each : calls_) each.by->require_ready();
   require_ready(by_library_);
   if (calls_.empty()) return run_by_library(by_library_, "ncclGroupEnd");
