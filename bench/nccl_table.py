@@ -38,6 +38,19 @@ def checks(records, _ranks=2):
     return rows
 
 
+def calls(records, _ranks=2):
+    """What handing a call to NCCL costs: short calls, whose time is the processor's, and long ones."""
+    rows = [["operation", "processes", "NCCL, 8 B to 1 MiB, us", "NCCL / Tandem, median", "lowest", "sizes below 0.97",
+             "from 2 MiB: NCCL / Tandem, median", "lowest"]]
+    for key in dict.fromkeys((r["program"], r["processes"]) for r in records):
+        own = [r for r in records if (r["program"], r["processes"]) == key]
+        short, long = ([r["ratio"] for r in own if (r["bytes"] <= 1 << 20) == is_short] for is_short in (True, False))
+        us = statistics.median(r["nccl_us"] for r in own if r["bytes"] <= 1 << 20)
+        rows.append([key[0], str(key[1]), tables.number(us), f"{statistics.median(short):.3f}", f"{min(short):.3f}",
+                     f"{sum(ratio < 0.97 for ratio in short)} of {len(short)}", f"{statistics.median(long):.3f}", f"{min(long):.3f}"])
+    return rows
+
+
 def one_gpu(records, _ranks=2):
     """Microseconds of two ranks on one GPU: channels alone, and kernels, which one of the two libraries names by its settings."""
     named = next(r["library"] for r in records if "TANDEM_STREAM_KERNEL_BYTES=" in r["library"])
@@ -100,7 +113,7 @@ def torch(records, _ranks=2):
     return rows
 
 
-TABLES = {"nccl-tests": ("nccl-tests", 2, times), "nccl-checks": ("nccl-tests-check", 2, checks), "nccl-torch": ("nccl-torch", 2, torch),
+TABLES = {"nccl-calls": ("nccl-calls", 2, calls), "nccl-tests": ("nccl-tests", 2, times), "nccl-checks": ("nccl-tests-check", 2, checks), "nccl-torch": ("nccl-torch", 2, torch),
           "nccl-pages": ("nccl-tests-pages", 2, across), "nccl-pages-checks": ("nccl-tests-check-pages", 2, checks),
           "nccl-kernels": ("nccl-tests-kernels", 2, kernels), "nccl-direct": ("nccl-tests-direct", 2, direct), "nccl-direct-checks": ("nccl-tests-check-direct", 2, checks),
           "nccl-one-gpu": ("nccl-tests-one-gpu", 2, one_gpu), "nccl-one-gpu-checks": ("nccl-tests-check-one-gpu", 2, checks),
