@@ -19,7 +19,7 @@ struct alignas(64) comm_handle {
   /// failed, aborted, finished or destroyed the communicator.
   std::atomic<bool> is_open{false};
   // Constant while it is open.
-  int rank = 0, size = 0;
+  int size = 0;
   const detail::nccl* library = nullptr;
   detail::nc::comm native = nullptr;
   library_queue* queue = nullptr;

@@ -43,7 +43,10 @@ asio::awaitable<bool> assign(T& into, asio::awaitable<T> made) {
 }  // namespace
 
 comm_rank::comm_rank(planner plan, memory_kind kind, int device)
-    : handle_(*new comm_handle), plan_(std::move(plan)), kind_(kind), device_(device) {
+    : handle_(comm_table::of_process().make_handle()),
+      plan_(std::move(plan)),
+      kind_(kind),
+      device_(device) {
   if (kind_ != memory_kind::host) library_ = &vendor_library_of(kind_);
 }
 
@@ -113,7 +116,6 @@ void comm_rank::start_to_join() {
 
 void comm_rank::open_handle() {
   const std::lock_guard lock(handle_.mutex);
-  handle_.rank = rank();
   handle_.size = size();
   handle_.library = library_->base;
   handle_.native = native();
@@ -308,6 +310,11 @@ current_device_guard::~current_device_guard() {
 comm_table& comm_table::of_process() {
   static comm_table& only = *new comm_table;
   return only;
+}
+
+comm_handle& comm_table::make_handle() {
+  const std::lock_guard lock(mutex_);
+  return handles_.emplace_back();
 }
 
 comm comm_table::add(std::shared_ptr<comm_rank> made) {

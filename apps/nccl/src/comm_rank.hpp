@@ -168,6 +168,8 @@ class comm_table {
  public:
   static comm_table& of_process();
 
+  /// Of a communicator that is being made; the table has it for ever.
+  comm_handle& make_handle();
   comm add(std::shared_ptr<comm_rank> made);
   /// Null: none that exists.
   std::shared_ptr<comm_rank> find(comm which) const;
@@ -179,6 +181,7 @@ class comm_table {
 
   mutable std::mutex mutex_;
   std::map<comm, std::shared_ptr<comm_rank>> all_;
+  std::deque<comm_handle> handles_;
 };
 
 }  // namespace tandem::nccl_abi

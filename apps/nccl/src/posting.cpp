@@ -33,6 +33,7 @@ posted_call::start_function receive_from(const comm_rank& by, tandem_buffer mess
   if (!has(*call.by->library, call.what)) return false;
   status = guarded(nullptr, [&] { group.post(call); });
   if (status == success) return true;
+  if (!call.by->is_open) return false;  // meanwhile, and `post` has the reason
   const std::shared_ptr<comm_rank> found = comm_table::of_process().find(call.by);
   if (found) found->set_last_error(last_error_of_thread());
   return true;
