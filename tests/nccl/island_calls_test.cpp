@@ -1,4 +1,5 @@
 // Calls that the vendor's library gets inside an island.
+#include <string>
 #include <utility>
 
 #include "nccl/rank_threads.hpp"
@@ -64,6 +65,41 @@ TEST(NcclIslandCalls, DestroyedCommunicatorsAreNotKnown) {
       NCCL_OK(ncclGroupEnd());
     });
   }
+}
+
+/// Arguments are checked as for a communicator that is used for the first time.
+TEST(NcclIslandCalls, OfKnownCommunicatorsAreChecked) {
+  expect_log("");
+  nccl_ranks ranks(2, islands::one);
+  ranks.run([](nccl_rank& me) {
+    accelerator::stream const on = me.stream.get();
+    const int f = nccl_abi::float32;
+    device_numbers data(me, filled(4, own(me))), into(me, filled(4, -1));
+    NCCL_OK(ncclAllReduce(at(data), at(data), 4, f, nccl_abi::sum, me.comm, on));
+    const auto refused = [&me](nccl_abi::result got, const std::string& text) {
+      EXPECT_EQ(got, nccl_abi::invalid_argument) << text;
+      const std::string last = ncclGetLastError(me.comm);
+      EXPECT_NE(last.find(text), std::string::npos) << last;
+    };
+    for (const int none : {-1, 2}) {
+      const std::string text = std::to_string(none) + " of a communicator of 2 ranks";
+      refused(ncclBroadcast(at(data), at(into), 4, f, none, me.comm, on), "root " + text);
+      refused(ncclReduce(at(data), at(into), 4, f, nccl_abi::sum, none, me.comm, on),
+              "root " + text);
+      refused(ncclGather(at(data), at(into), 2, f, none, me.comm, on), "root " + text);
+      refused(ncclScatter(at(data), at(into), 2, f, none, me.comm, on), "root " + text);
+      refused(ncclSend(at(data), 4, f, none, me.comm, on), "peer " + text);
+      refused(ncclRecv(at(data), 4, f, none, me.comm, on), "peer " + text);
+    }
+    refused(ncclSend(nullptr, 4, f, 1 - me.rank, me.comm, on), "a buffer is NULL");
+    refused(ncclAllGather(at(data), nullptr, 2, f, me.comm, on), "a buffer is NULL");
+    for (const int op : {-1, 100})
+      refused(ncclAllReduce(at(data), at(data), 4, f, op, me.comm, on), "is no reduction");
+    refused(ncclAllReduce(at(data), at(data), 4, 99, nccl_abi::sum, me.comm, on),
+            "99 is no data type");
+    NCCL_OK(ncclAllReduce(at(data), at(data), 4, f, nccl_abi::sum, me.comm, on));
+    EXPECT_EQ(data.get(), filled(4, 6));
+  });
 }
 
 /// Another thread may end the communicator while a group has calls of it.

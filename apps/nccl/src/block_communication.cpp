@@ -9,16 +9,13 @@ TANDEM_NCCL_FUNCTION(result, ncclGather,
                      (const void* from, void* into, std::size_t count, int type, int root,
                       comm over, stream on)) {
   constexpr auto name = "ncclGather";
-  result status = success;
-  if (root >= 0 &&
-      post_known({function::gather, over, on, name, from, into, count, type, root}, status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::gather, over, on, name, from, into, count, type, root);
+  return post(known, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const std::size_t block_bytes = count * bytes_of(type);
     messages all{by, call, type};
     const bool is_root = by.rank() == root;
-    if (by.is_one_island() && has(*by.library().base, function::gather)) {
+    if (call.is_of_library(function::gather)) {
       buffer_at(by, from, count, type);
       if (is_root) buffer_at(by, into, count, type);
       return call.library(function::gather, from, into, count, type, root);
@@ -37,16 +34,13 @@ TANDEM_NCCL_FUNCTION(result, ncclScatter,
                      (const void* from, void* into, std::size_t count, int type, int root,
                       comm over, stream on)) {
   constexpr auto name = "ncclScatter";
-  result status = success;
-  if (root >= 0 &&
-      post_known({function::scatter, over, on, name, from, into, count, type, root}, status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::scatter, over, on, name, from, into, count, type, root);
+  return post(known, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const std::size_t block_bytes = count * bytes_of(type);
     messages all{by, call, type};
     const bool is_root = by.rank() == root;
-    if (by.is_one_island() && has(*by.library().base, function::scatter)) {
+    if (call.is_of_library(function::scatter)) {
       buffer_at(by, into, count, type);
       if (is_root) buffer_at(by, from, count, type);
       return call.library(function::scatter, from, into, count, type, root);
@@ -65,10 +59,8 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
                      (const void* from, void* into, std::size_t count, int type, comm over,
                       stream on)) {
   constexpr auto name = "ncclAlltoAll";
-  result status = success;
-  if (post_known({function::all_to_all, over, on, name, from, into, count, type, -1}, status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::all_to_all, over, on, name, from, into, count, type, -1);
+  return post(known, [&](comm_rank& by, posting& call) {
     const std::size_t block_bytes = count * bytes_of(type);
     const std::size_t all_bytes = static_cast<std::size_t>(by.size()) * block_bytes;
     // In place, what arrives would overwrite what is still to be sent.
@@ -82,7 +74,7 @@ TANDEM_NCCL_FUNCTION(result, ncclAlltoAll,
         call.before([&by, to, from, all_bytes, on] { copy_on(by, to, from, all_bytes, on); });
       }
     }
-    if (by.is_one_island() && has(*by.library().base, function::all_to_all)) {
+    if (call.is_of_library(function::all_to_all)) {
       return call.library(function::all_to_all, source, into, count, type);
     }
     messages all{by, call, type};

@@ -9,11 +9,8 @@ namespace {
 result broadcast(const void* from, void* into, std::size_t count, int type, int root, comm over,
                  stream on) {
   constexpr auto name = "ncclBroadcast";
-  result status = success;
-  if (root >= 0 &&
-      post_known({function::broadcast, over, on, name, from, into, count, type, root}, status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::broadcast, over, on, name, from, into, count, type, root);
+  return post(known, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const tandem_buffer data = buffer_at(by, into, count, type);
     const bool is_apart = by.rank() == root && from != into && count != 0;
@@ -38,10 +35,8 @@ TANDEM_NCCL_FUNCTION(result, ncclAllReduce,
                      (const void* from, void* into, std::size_t count, int type, int op, comm over,
                       stream on)) {
   constexpr auto name = "ncclAllReduce";
-  result status = success;
-  if (post_known({function::all_reduce, over, on, name, from, into, count, type, -1, op}, status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::all_reduce, over, on, name, from, into, count, type, -1, op);
+  return post(known, [&](comm_rank& by, posting& call) {
     const posted_reduction how_posted = reduction_at_call(by, type, op);
     if (by.is_one_island()) {
       return call.library(function::all_reduce, from, into, count, how_posted);
@@ -59,11 +54,8 @@ TANDEM_NCCL_FUNCTION(result, ncclReduce,
                      (const void* from, void* into, std::size_t count, int type, int op, int root,
                       comm over, stream on)) {
   constexpr auto name = "ncclReduce";
-  result status = success;
-  if (root >= 0 &&
-      post_known({function::reduce, over, on, name, from, into, count, type, root, op}, status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::reduce, over, on, name, from, into, count, type, root, op);
+  return post(known, [&](comm_rank& by, posting& call) {
     checked_rank(by, root, name, "root");
     const posted_reduction how_posted = reduction_at_call(by, type, op);
     if (by.is_one_island()) {
@@ -95,10 +87,8 @@ TANDEM_NCCL_FUNCTION(result, ncclAllGather,
                      (const void* from, void* into, std::size_t count, int type, comm over,
                       stream on)) {
   constexpr auto name = "ncclAllGather";
-  result status = success;
-  if (post_known({function::all_gather, over, on, name, from, into, count, type, -1}, status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::all_gather, over, on, name, from, into, count, type, -1);
+  return post(known, [&](comm_rank& by, posting& call) {
     const tandem_buffer mine = buffer_at(by, from, count, type);
     const auto ranks = static_cast<std::size_t>(by.size());
     const tandem_buffer all = buffer_at(by, into, count * ranks, type);
@@ -116,11 +106,9 @@ TANDEM_NCCL_FUNCTION(result, ncclReduceScatter,
                      (const void* from, void* into, std::size_t count, int type, int op, comm over,
                       stream on)) {
   constexpr auto name = "ncclReduceScatter";
-  result status = success;
-  if (post_known({function::reduce_scatter, over, on, name, from, into, count, type, -1, op},
-                 status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::reduce_scatter, over, on, name, from, into, count, type, -1,
+                           op);
+  return post(known, [&](comm_rank& by, posting& call) {
     const posted_reduction how_posted = reduction_at_call(by, type, op);
     if (by.is_one_island()) {
       return call.library(function::reduce_scatter, from, into, count, how_posted);
@@ -139,10 +127,8 @@ TANDEM_NCCL_FUNCTION(result, ncclSend,
                      (const void* from, std::size_t count, int type, int to, comm over,
                       stream on)) {
   constexpr auto name = "ncclSend";
-  result status = success;
-  if (to >= 0 && post_known({function::send, over, on, name, from, from, count, type, to}, status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::send, over, on, name, from, from, count, type, to);
+  return post(known, [&](comm_rank& by, posting& call) {
     checked_rank(by, to, name, "peer");
     messages{by, call, type}.send(from, count, to);
   });
@@ -151,11 +137,8 @@ TANDEM_NCCL_FUNCTION(result, ncclSend,
 TANDEM_NCCL_FUNCTION(result, ncclRecv,
                      (void* into, std::size_t count, int type, int from, comm over, stream on)) {
   constexpr auto name = "ncclRecv";
-  result status = success;
-  if (from >= 0 &&
-      post_known({function::recv, over, on, name, into, into, count, type, from}, status))
-    return status;
-  return post(over, on, name, [&](comm_rank& by, posting& call) {
+  const library_call known(function::recv, over, on, name, into, into, count, type, from);
+  return post(known, [&](comm_rank& by, posting& call) {
     checked_rank(by, from, name, "peer");
     messages{by, call, type}.receive(into, count, from);
   });

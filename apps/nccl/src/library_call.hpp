@@ -14,18 +14,20 @@ struct made_sum;
 /// One call of the vendor's library, with the program's arguments.
 struct library_call {
   enum class function : std::uint8_t {
-    broadcast,
     all_reduce,
-    reduce,
     all_gather,
     reduce_scatter,
     all_to_all,
+    copy,  ///< not of the library: work of the stream before the calls that follow
+    // With a peer or a root.
+    broadcast,
+    reduce,
     gather,
     scatter,
     send,
-    recv,
-    copy  ///< not of the library: work of the stream before the calls that follow
+    recv
   };
+  static constexpr function first_with_peer = function::broadcast;
 
   library_call(function what_, comm by_, stream on_, const char* name_, const void* from_,
                const void* into_, std::size_t count_, int type_, int peer_, int op_ = 0) noexcept
@@ -42,8 +44,8 @@ struct library_call {
 
   function what;
   int type;
-  int peer;    ///< of a message, or the root; else -1
-  int op = 0;  ///< if it reduces
+  int peer;  ///< of a message, or the root; else -1
+  int op;    ///< if it reduces
   comm by;
   stream on;
   const char* name;  ///< of the program's call, for errors

@@ -28,7 +28,9 @@ posted_call::start_function receive_from(const comm_rank& by, tandem_buffer mess
   call_group& group = call_group::of_thread();
   if (!group.knows(call.by) || call.count == 0 || call.from == nullptr || call.into == nullptr)
     return false;
-  if (call.peer >= call.by->size || call.op < 0 || call.op >= built_in_ops) return false;
+  const bool has_peer = call.what >= library_call::first_with_peer;
+  if (has_peer && (call.peer < 0 || call.peer >= call.by->size)) return false;
+  if (call.op < 0 || call.op >= built_in_ops) return false;
   if (call.what == function::all_to_all && call.from == call.into) return false;
   if (!has(*call.by->library, call.what)) return false;
   status = guarded(nullptr, [&] { group.post(call); });

@@ -32,6 +32,10 @@ struct posting {
         how.made.get();
     if (how.made) by_library.keep(std::move(how.made));
   }
+  /// The vendor's library carries the call, and has a function for it.
+  bool is_of_library(function what) const {
+    return by.is_one_island() && has(*by.library().base, what);
+  }
   posted_call& channels() {
     if (!by_channels) by_channels.emplace();
     return *by_channels;
@@ -65,6 +69,14 @@ result post(comm over, stream on, const char* name, Describe describe) {
 /// Posts a call of the vendor's library, if it is known to need no more than that: its arguments
 /// are right, and the thread has used the communicator before. False: `post` is for it.
 bool post_known(const library_call& call, result& status);
+
+/// In one of both ways: `call` as the program makes it, which `describe` checks and describes.
+template <class Describe>
+result post(const library_call& call, Describe describe) {
+  result status = success;
+  if (post_known(call, status)) return status;
+  return post(call.by, call.on, call.name, describe);
+}
 
 /// Work of the stream, or at once in the memory of the host.
 void copy_on(const comm_rank& by, void* into, const void* from, std::size_t bytes, stream on);
