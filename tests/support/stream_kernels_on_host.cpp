@@ -27,6 +27,7 @@ thread_local in_one_dimension blockIdx, blockDim, gridDim, threadIdx;  // NOLINT
 }  // namespace
 #define TANDEM_ENTRY [[maybe_unused]] static
 #define TANDEM_SLOT_ENTRY static
+#define TANDEM_EXCHANGE_ENTRY static
 #define TANDEM_SLOT_ARGUMENT const
 #define TANDEM_SLOT_SHARED
 
@@ -43,7 +44,7 @@ inline void put_word(std::uint32_t* at, std::uint32_t value) {
 inline void store_word(std::uint32_t* at, std::uint32_t value) {
   put_word(at, value);
 }
-inline void meet() {}  // a block has one thread
+inline void meet(unsigned, unsigned) {}  // a block has one thread
 inline void rest() {
   std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
@@ -171,9 +172,9 @@ Work work_in(const std::vector<std::vector<std::byte>>& arguments) {
 
 stream_kernels_on_host::stream_kernels_on_host(cuda_double& gpus) {
   const auto& names = detail::stream_kernels::names;
-  const auto blocks_of = [](const auto& work) { return work.blocks * work.directions; };
-  add<slot_work>(gpus, names[0], tandem_carry_messages, blocks_of);
-  add<detail::short_slot_work>(gpus, names[1], tandem_carry_few, blocks_of);
+  const auto groups_of = [](const auto& work) { return work.blocks * work.directions; };
+  add<slot_work>(gpus, names[0], tandem_carry_messages, groups_of);
+  add<detail::short_slot_work>(gpus, names[1], tandem_carry_few, groups_of);
   add<staged_copy>(gpus, names[2], tandem_copy_staged, [this](const staged_copy& what) {
     ++staged_copies_;
     return std::max(detail::blocks_for(what.bytes), 1U);
@@ -186,31 +187,34 @@ stream_kernels_on_host::stream_kernels_on_host(cuda_double& gpus) {
   }
 }
 
-template <class Work, class Blocks>
+template <class Work, class Groups>
 void stream_kernels_on_host::add(cuda_double& gpus, const std::string& name, void (*run)(Work),
-                                 Blocks blocks_of) {
+                                 Groups groups_of) {
   using all_arguments = std::vector<std::vector<std::byte>>;
   gpus.add_waiting_kernel(
       name, {sizeof(Work)},
       [=, this](unsigned blocks, unsigned threads, const all_arguments& arguments,
                 cuda_double& on) {
-        EXPECT_EQ(threads, detail::slot_threads);
+        const bool are_paired = threads == detail::paired_threads;
+        const unsigned groups_of_block = are_paired ? 2 : 1;
+        EXPECT_TRUE(are_paired || threads == detail::slot_threads) << threads;
         const auto work = work_in<Work>(arguments);
-        EXPECT_EQ(blocks, blocks_of(work));
-        return start(blocks, [&on, work, run](unsigned block) { run_block(on, work, block, run); });
+        const unsigned groups = groups_of(work);
+        EXPECT_EQ(blocks * groups_of_block, groups);
+        return start(groups, [&on, work, run](unsigned block) { run_block(on, work, block, run); });
       });
 }
 
 std::function<bool()> stream_kernels_on_host::start(
-    unsigned blocks, const std::function<void(unsigned block)>& run) {
-  const auto left = std::make_shared<std::atomic<unsigned>>(blocks);
+    unsigned groups, const std::function<void(unsigned group)>& run) {
+  const auto left = std::make_shared<std::atomic<unsigned>>(groups);
   {
     const std::lock_guard lock(mutex_);
-    running_ += static_cast<int>(blocks);
+    running_ += static_cast<int>(groups);
   }
-  for (unsigned block = 0; block < blocks; ++block) {
-    std::thread([this, run, block, left] {
-      run(block);
+  for (unsigned group = 0; group < groups; ++group) {
+    std::thread([this, run, group, left] {
+      run(group);
       --*left;
       const std::lock_guard lock(mutex_);
       if (--running_ == 0) ended_.notify_all();
@@ -230,7 +234,7 @@ stream_kernels_on_host::~stream_kernels_on_host() {
 void copy_piece_on_host(char* to, const char* from, std::size_t bytes, unsigned threads) {
   blockDim.x = threads;
   for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
-    detail::copy_piece(to, from, bytes, threads);
+    detail::copy_piece(to, from, bytes, detail::whole_block());
   }
 }
 

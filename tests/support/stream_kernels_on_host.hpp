@@ -12,7 +12,7 @@
 namespace tandem::test {
 
 /// The kernels of the library that wait, on the simulated GPUs: compiled from the same source, each
-/// of their blocks is a thread of the processor.
+/// of their blocks, or of its groups of threads, is a thread of the processor.
 class stream_kernels_on_host {
  public:
   explicit stream_kernels_on_host(cuda_double& gpus);
@@ -27,11 +27,11 @@ class stream_kernels_on_host {
   int exchanges() const noexcept { return exchanges_; }
 
  private:
-  /// @param blocks_of  how many blocks the kernel's argument asks for
-  template <class Work, class Blocks>
-  void add(cuda_double& gpus, const std::string& name, void (*run)(Work), Blocks blocks_of);
-  /// Returns what tells when all blocks are through.
-  std::function<bool()> start(unsigned blocks, const std::function<void(unsigned block)>& run);
+  /// @param groups_of  how many groups of threads the kernel's argument asks for
+  template <class Work, class Groups>
+  void add(cuda_double& gpus, const std::string& name, void (*run)(Work), Groups groups_of);
+  /// Returns what tells when all groups are through.
+  std::function<bool()> start(unsigned groups, const std::function<void(unsigned group)>& run);
 
   std::mutex mutex_;
   std::condition_variable ended_;

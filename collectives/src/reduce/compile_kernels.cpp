@@ -17,8 +17,12 @@ std::vector<std::string> options_for(memory_kind kind, const std::string& archit
   if (kind == memory_kind::hip) {
     return {"--offload-arch=" + architecture, "-std=c++17", "-O3", "-ffp-contract=off", "-w"};
   }
-  return {"--gpu-architecture=" + architecture, "--std=c++17", "--fmad=false", "-w",
-          "--device-as-default-execution-space"};
+  return {"--gpu-architecture=" + architecture,
+          "--std=c++17",
+          "--fmad=false",
+          "-w",
+          "--device-as-default-execution-space",
+          "--define-macro=TANDEM_PAIRED_EXCHANGES"};
 }
 
 /// One compilation.

@@ -184,7 +184,10 @@ std::vector<kernel_messages::end> kernel_messages::launch_exchange(const exchang
   work.into = static_cast<char*>(what.into.data);
   for (const bool is_send : {true, false}) memory_->note_launch(is_send);
   void* arguments[] = {&work};
-  memory_->of.launch(by, 2 * detail::blocks_for(bytes), detail::slot_threads, 0, on, arguments);
+  const bool are_paired = memory_->of.kind() == memory_kind::cuda;
+  const unsigned blocks = detail::blocks_for(bytes) * (are_paired ? 1 : 2);
+  const unsigned threads = are_paired ? detail::paired_threads : detail::slot_threads;
+  memory_->of.launch(by, blocks, threads, 0, on, arguments);
   return {end_of(true, bytes), end_of(false, bytes)};
 }
 

@@ -29,12 +29,14 @@ constexpr std::uint64_t step_bytes_of(std::uint64_t message_bytes) {
          std::uint64_t{slot_bytes};
 }
 
-/// Of a block: the threads that copy, from the first on, and the one that waits and notifies.
-inline unsigned copying_threads() {
-  return blockDim.x > control_threads ? blockDim.x - control_threads : blockDim.x;
+/// Of a group the threads that copy, from the first on, and the one that waits and notifies.
+inline thread_group copiers_of(const thread_group& all) {
+  const unsigned others = all.threads > control_threads ? control_threads : 0;
+  return {all.thread, all.threads - others, all.barrier};
 }
-inline bool is_control() {
-  return threadIdx.x == (blockDim.x > control_threads ? copying_threads() : 0);
+inline bool is_control(const thread_group& all) {
+  const unsigned copying = copiers_of(all).threads;
+  return all.thread == (copying < all.threads ? copying : 0);
 }
 
 /// Of the step of a block's part that begins there.
@@ -51,16 +53,21 @@ inline void in_pieces(std::uint64_t bytes, Use use) {
   }
 }
 
-/// One direction. All calls by all threads of the block, which share `is_over`: once it is set,
+/// One direction. All calls by all threads of the group, which share `is_over`: once it is set,
 /// nothing is moved, and only counted.
 class slot_copier {
  public:
-  slot_copier(const slot_direction& direction, unsigned block)
-      : direction_(direction), block_(block), count_(direction.counts[block]), notified_(count_) {}
+  slot_copier(const slot_direction& direction, unsigned block, const thread_group& by)
+      : direction_(direction),
+        block_(block),
+        by_(by),
+        copiers_(copiers_of(by)),
+        count_(direction.counts[block]),
+        notified_(count_) {}
 
   /// Behind kernels of other streams that were launched before.
   void begin(bool& is_over) {
-    if (!is_control()) return;
+    if (!is_control(by_)) return;
     slot_progress& own = *direction_.progress;
     std::uint32_t found = 0;
     is_over |= !await_count(&done()[block_].value, count_, direction_.report, found);
@@ -71,41 +78,42 @@ class slot_copier {
   void send(const char* data, std::uint64_t bytes, const slot_head& of, bool& is_over) {
     slot_memory& there = *direction_.other;
     const std::uint32_t behind = count_ + pieces_of(bytes);
-    if (is_control() && !is_over) {
+    if (is_control(by_) && !is_over) {
       const std::uint32_t needed = behind - slots_per_block;
       if (!is_reached(known_emptied_, needed)) {
         const std::uint32_t* const emptied = &there.emptied[block_].value;
         is_over = !await_count(emptied, needed, direction_.report, known_emptied_);
       }
     }
-    meet();
+    meet(by_.barrier, by_.threads);
     const bool moves = !is_over;
-    if (moves && is_control()) notify_peer();
-    if (moves && threadIdx.x < copying_threads()) {
+    if (moves && is_control(by_)) notify_peer();
+    if (moves && by_.thread < copiers_.threads) {
       in_pieces(bytes, [&](std::uint64_t at, std::uint64_t length) {
         message_slot& into = there.slots[block_][slot()];
-        copy_piece<true>(into.data, data + at, length, copying_threads());
-        if (threadIdx.x == 0) into.head = of;
+        copy_piece<true>(into.data, data + at, length, copiers_);
+        if (by_.thread == 0) into.head = of;
         ++count_;
       });
     }
     count_ = behind;
   }
 
-  /// A step. @param use  is called with each piece that has arrived, its offset and its length
+  /// A step. @param use  is called with each piece that has arrived, its offset and its length,
+  ///   by the threads that copy
   template <class Use>
   void receive(std::uint64_t bytes, const slot_head& of, bool& is_over, Use use) {
     slot_memory& here = *direction_.own;
     const std::uint32_t behind = count_ + pieces_of(bytes);
-    if (is_control() && !is_over) {
+    if (is_control(by_) && !is_over) {
       std::uint32_t found = 0;
       is_over = !await_count(&here.filled[block_].value, behind, direction_.report, found);
       if (!is_over) is_over = !is_expected(of);
     }
-    meet();
+    meet(by_.barrier, by_.threads);
     const bool moves = !is_over;
-    if (moves && is_control()) notify_peer();
-    if (moves && threadIdx.x < copying_threads()) {
+    if (moves && is_control(by_)) notify_peer();
+    if (moves && by_.thread < copiers_.threads) {
       in_pieces(bytes, [&](std::uint64_t at, std::uint64_t length) {
         use(static_cast<const char*>(here.slots[block_][slot()].data), at, length);
         ++count_;
@@ -114,10 +122,10 @@ class slot_copier {
     count_ = behind;
   }
 
-  /// Of a block that receives, until the one that sends at the same time has read so many bytes of
+  /// Of a group that receives, until the one that sends at the same time has read so many bytes of
   /// its part.
   void await_sent(const slot_direction& send, std::uint64_t bytes, bool& is_over) const {
-    if (!is_control() || is_over) return;
+    if (!is_control(by_) || is_over) return;
     const std::uint32_t sent = send.counts[block_] + pieces_of(bytes);
     std::uint32_t found = 0;
     is_over = !await_count(&send.progress->sent[block_].value, sent, send.report, found);
@@ -125,8 +133,8 @@ class slot_copier {
 
   /// Behind all pieces.
   void end(const bool& is_over) {
-    meet();
-    if (!is_control()) return;
+    meet(by_.barrier, by_.threads);
+    if (!is_control(by_)) return;
     slot_report& report = *direction_.report;
     if (is_send()) direction_.progress->known_emptied[block_].value = known_emptied_;
     publish();
@@ -169,6 +177,7 @@ class slot_copier {
 
   const slot_direction& direction_;
   const unsigned block_;
+  const thread_group by_, copiers_;
   std::uint32_t count_;
   // Of the thread that waits and notifies.
   std::uint32_t notified_;

@@ -4,6 +4,12 @@
 
 #define TANDEM_SLOT_ENTRY extern "C" __global__ __launch_bounds__(tandem::detail::slot_threads)
 #define TANDEM_SLOT_SHARED __shared__
+#if !defined(TANDEM_PAIRED_EXCHANGES)
+#define TANDEM_EXCHANGE_ENTRY TANDEM_SLOT_ENTRY
+#else
+#define TANDEM_EXCHANGE_ENTRY \
+  extern "C" __global__ __launch_bounds__(tandem::detail::paired_threads)
+#endif
 // HIP, and CUDA before 11.7
 #if defined(__clang__) || __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1107
 #define TANDEM_SLOT_ARGUMENT const
@@ -14,11 +20,12 @@
 namespace tandem::detail {
 namespace {
 
-inline void meet() {
+#if defined(__clang__)
+
+/// All threads of the block: it has one barrier.
+inline void meet(unsigned, unsigned) {
   __syncthreads();
 }
-
-#if defined(__clang__)
 
 /// As below, by the builtins of Clang, whose scope is the system.
 inline std::uint32_t load_word(const std::uint32_t* at) {
@@ -36,6 +43,10 @@ inline void rest() {
 
 #else
 
+/// Behind this, so many threads of the block have reached that barrier.
+inline void meet(unsigned barrier, unsigned threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
 /// What others have written before `publish` is seen behind it, also what other GPUs have.
 inline std::uint32_t load_word(const std::uint32_t* at) {
   std::uint32_t value;

@@ -17,8 +17,9 @@ inline void carry_direction(const Work& work, const slot_direction& direction, u
     has_pieces = has_pieces || part_of(message(i).head.bytes, block).bytes != 0;
   }
   if (!has_pieces) return;
-  if (is_control()) is_over = false;
-  slot_copier by(direction, block);
+  const thread_group all = whole_block(), copiers = copiers_of(all);
+  if (is_control(all)) is_over = false;
+  slot_copier by(direction, block, all);
   by.begin(is_over);
   for (unsigned i = 0; i < direction.messages; ++i) {
     const slot_message& each = message(i);
@@ -32,7 +33,7 @@ inline void carry_direction(const Work& work, const slot_direction& direction, u
       } else {
         by.receive(bytes, each.head, is_over,
                    [=](const char* from, std::uint64_t offset, std::uint64_t length) {
-                     copy_piece(data + offset, from, length, copying_threads());
+                     copy_piece(data + offset, from, length, copiers);
                    });
       }
     }

@@ -18,6 +18,10 @@ constexpr unsigned min_bytes_per_block = 8 * 1024;
 /// Threads of a block, of which the last do not copy: the first of these waits for the other rank
 /// and notifies it, while the rest copies. As many as an AMD wave has.
 constexpr unsigned slot_threads = 512 + 64, control_threads = 64;
+/// Of a block with a group of threads that sends and another that combines what arrives, where half
+/// a block can wait for itself (NVIDIA's named barriers): multiplications beside it keep twice as
+/// many multiprocessors (bench/RESULTS.md).
+constexpr unsigned paired_threads = 1024;
 constexpr unsigned copy_unit_bytes = 16;
 
 /// The blocks that carry a message of so many bytes.

@@ -7,14 +7,15 @@ namespace {
 
 /// The part of one thread block.
 inline void copy_staged(const staged_copy& what, unsigned block) {
-  if (threadIdx.x == 0 && what.awaited != nullptr) {
+  const thread_group by = whole_block();
+  if (by.thread == 0 && what.awaited != nullptr) {
     while (!is_reached(load_word(what.awaited), what.number)) rest();
   }
-  meet();
+  meet(by.barrier, by.threads);
   const block_part part = part_of(what.bytes, block);
-  copy_piece(what.to + part.first, what.from + part.first, part.bytes, blockDim.x);
-  meet();
-  if (threadIdx.x == 0) store_word(&what.copied[block], what.number);
+  copy_piece(what.to + part.first, what.from + part.first, part.bytes, by);
+  meet(by.barrier, by.threads);
+  if (by.thread == 0) store_word(&what.copied[block], what.number);
 }
 
 }  // namespace
