@@ -49,6 +49,7 @@ enum type : int {
   float8_e4m3 = 10,
   float8_e5m2 = 11,
 };
+inline constexpr int type_count = 12;
 
 /// ncclScalarResidence_t
 enum residence : int { on_device = 0, on_host = 1 };

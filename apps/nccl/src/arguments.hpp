@@ -23,6 +23,9 @@ struct own_memory {
 own_memory memory_of_thread();
 
 /// Of ncclDataType_t.
+constexpr bool is_type(int type) noexcept {
+  return type >= 0 && type < type_count;
+}
 std::size_t bytes_of(int type);
 tandem_type tandem_type_of(int type);
 /// The value of an element.

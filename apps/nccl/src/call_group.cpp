@@ -86,23 +86,23 @@ class library_locks {
  public:
   explicit library_locks(std::span<const library_call> calls) {
     for (const library_call& each : calls) add(&each.by->mutex);
-    for (std::timed_mutex* const each : held_) each->lock();
+    for (detail::polled_mutex* const each : held_) each->lock();
   }
   ~library_locks() {
-    for (std::timed_mutex* const each : held_) each->unlock();
+    for (detail::polled_mutex* const each : held_) each->unlock();
   }
   library_locks(const library_locks&) = delete;
   library_locks& operator=(const library_locks&) = delete;
 
  private:
   /// One order in all threads.
-  void add(std::timed_mutex* which) {
+  void add(detail::polled_mutex* which) {
     if (!held_.empty() && held_.back() == which) return;
     const auto at = std::ranges::lower_bound(held_, which);
     if (at == held_.end() || *at != which) held_.insert(at, which);
   }
 
-  boost::container::small_vector<std::timed_mutex*, 4> held_;
+  boost::container::small_vector<detail::polled_mutex*, 4> held_;
 };
 
 /// @param name  of the program's call that launches them @pre the communicators are locked
@@ -147,7 +147,7 @@ void start_by_channels(std::span<const posted_call> calls,
 
 call_group& call_group::of_thread() noexcept {
   // One access to the thread's memory, not one for each of a function's variables.
-  static thread_local call_group* known = nullptr;
+  [[gnu::tls_model("initial-exec")]] static thread_local call_group* known = nullptr;
   if (known != nullptr) return *known;
   static thread_local call_group own;
   known = &own;
@@ -164,12 +164,8 @@ void call_group::post(posted_call call) {
   started->wait();
 }
 
-void call_group::post(const library_call& call) {
-  if (depth_ > 0) {
-    by_library_.push_back(call);
-  } else {
-    run_by_library({&call, 1}, call.name);
-  }
+void call_group::run(const library_call& call) {
+  run_by_library({&call, 1}, call.name);
 }
 
 void call_group::new_calls::post(comm by) {

@@ -54,8 +54,15 @@ class call_group {
   bool knows(comm which) const noexcept {
     return which != nullptr && std::ranges::find(recent_, which) != recent_.end() && which->is_open;
   }
-  /// The same for a call of the vendor's library.
-  void post(const library_call& call);
+  /// The same for a call of the vendor's library. @param call  the arguments of `library_call`
+  template <class... Parts>
+  void post(Parts&&... call) {
+    if (depth_ > 0) {
+      by_library_.emplace_back(std::forward<Parts>(call)...);
+    } else {
+      run(library_call(std::forward<Parts>(call)...));
+    }
+  }
   /// All that one function makes.
   class new_calls {
    public:
@@ -88,6 +95,7 @@ class call_group {
 
   void run_joins(std::vector<joining> all);
   void run_calls();
+  static void run(const library_call& call);
   static void require_ready(std::span<const library_call> calls);
   void drop_from(std::size_t call) noexcept {
     by_library_.erase(by_library_.begin() + static_cast<std::ptrdiff_t>(call), by_library_.end());

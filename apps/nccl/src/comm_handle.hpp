@@ -1,8 +1,8 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <tandem/detail/nccl.hpp>
+#include <tandem/detail/polled_mutex.hpp>
 #include <tandem/library_queue.hpp>
 
 #include "abi.hpp"
@@ -25,7 +25,7 @@ struct alignas(64) comm_handle {
   library_queue* queue = nullptr;
   comm_rank* by = nullptr;
   /// Held during calls of the library: its communicator is neither aborted nor freed meanwhile.
-  std::timed_mutex mutex;
+  detail::polled_mutex mutex;
 };
 
 }  // namespace tandem::nccl_abi

@@ -91,7 +91,7 @@ class comm_rank {
   library_queue& queue() const noexcept { return *queue_; }
   /// Lives on.
   comm_handle& handle() const noexcept { return handle_; }
-  std::timed_mutex& library_mutex() noexcept { return handle_.mutex; }
+  detail::polled_mutex& library_mutex() noexcept { return handle_.mutex; }
   /// @pre the mutex is held @par Errors thrown: `failure`: it was aborted
   detail::nc::comm native() const;
 

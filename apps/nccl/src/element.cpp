@@ -18,22 +18,21 @@ struct type_entry {
 };
 
 /// By ncclDataType_t.
-constexpr std::array<type_entry, 12> types{{{1, TANDEM_INT8},
-                                            {1, TANDEM_UINT8},
-                                            {4, TANDEM_INT32},
-                                            {4, TANDEM_UINT32},
-                                            {8, TANDEM_INT64},
-                                            {8, TANDEM_UINT64},
-                                            {2, TANDEM_FLOAT16},
-                                            {4, TANDEM_FLOAT32},
-                                            {8, TANDEM_FLOAT64},
-                                            {2, TANDEM_BFLOAT16},
-                                            {1, TANDEM_FLOAT8_E4M3},
-                                            {1, TANDEM_FLOAT8_E5M2}}};
+constexpr std::array<type_entry, type_count> types{{{1, TANDEM_INT8},
+                                                    {1, TANDEM_UINT8},
+                                                    {4, TANDEM_INT32},
+                                                    {4, TANDEM_UINT32},
+                                                    {8, TANDEM_INT64},
+                                                    {8, TANDEM_UINT64},
+                                                    {2, TANDEM_FLOAT16},
+                                                    {4, TANDEM_FLOAT32},
+                                                    {8, TANDEM_FLOAT64},
+                                                    {2, TANDEM_BFLOAT16},
+                                                    {1, TANDEM_FLOAT8_E4M3},
+                                                    {1, TANDEM_FLOAT8_E5M2}}};
 
 const type_entry& entry_of(int type) {
-  if (type >= 0 && static_cast<std::size_t>(type) < types.size())
-    return types[static_cast<std::size_t>(type)];
+  if (is_type(type)) return types[static_cast<std::size_t>(type)];
   throw failure(invalid_argument, fmt::format("{} is no data type", type));
 }
 

@@ -29,12 +29,13 @@ struct library_call {
   };
   static constexpr function first_with_peer = function::broadcast;
 
+  /// @pre the type and the operation are the library's
   library_call(function what_, comm by_, stream on_, const char* name_, const void* from_,
                const void* into_, std::size_t count_, int type_, int peer_, int op_ = 0) noexcept
       : what(what_),
-        type(type_),
+        type(static_cast<std::uint8_t>(type_)),
+        op(static_cast<std::uint8_t>(op_)),
         peer(peer_),
-        op(op_),
         by(by_),
         on(on_),
         name(name_),
@@ -42,18 +43,20 @@ struct library_call {
         into(const_cast<void*>(into_)),
         count(count_) {}
 
+  // 64 bytes: a line of the cache.
   function what;
-  int type;
-  int peer;  ///< of a message, or the root; else -1
-  int op;    ///< if it reduces
+  std::uint8_t type;
+  std::uint8_t op;  ///< if it reduces, and not by `made`
+  int peer;         ///< of a message, or the root; else -1
   comm by;
   stream on;
   const char* name;  ///< of the program's call, for errors
   const void* from;
   void* into;
   std::size_t count;
-  const made_sum* made = nullptr;  ///< not null: it is `op`; the group keeps it alive
+  const made_sum* made = nullptr;  ///< the operation, or null; the group keeps it alive
 };
+static_assert(sizeof(library_call) == 64);
 
 /// Whether the library has that function: older ones lack some.
 bool has(const detail::nccl& library, library_call::function what) noexcept;

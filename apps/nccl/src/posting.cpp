@@ -24,21 +24,24 @@ posted_call::start_function receive_from(const comm_rank& by, tandem_buffer mess
 // In one piece, as is `call_group::run_calls`: between two calls the library has used most of the
 // processor's first cache, so that each function, which is somewhere else, costs a wait for its
 // code.
-[[gnu::flatten, gnu::hot]] bool post_known(const library_call& call, result& status) {
+[[gnu::flatten, gnu::hot]] std::optional<result> post_known(function what, comm over, stream on,
+                                                            const char* name, const void* from,
+                                                            const void* into, std::size_t count,
+                                                            int type, int peer, int op) {
   call_group& group = call_group::of_thread();
-  if (!group.knows(call.by) || call.count == 0 || call.from == nullptr || call.into == nullptr)
-    return false;
-  const bool has_peer = call.what >= library_call::first_with_peer;
-  if (has_peer && (call.peer < 0 || call.peer >= call.by->size)) return false;
-  if (call.op < 0 || call.op >= built_in_ops) return false;
-  if (call.what == function::all_to_all && call.from == call.into) return false;
-  if (!has(*call.by->library, call.what)) return false;
-  status = guarded(nullptr, [&] { group.post(call); });
-  if (status == success) return true;
-  if (!call.by->is_open) return false;  // meanwhile, and `post` has the reason
-  const std::shared_ptr<comm_rank> found = comm_table::of_process().find(call.by);
+  if (!group.knows(over) || count == 0 || from == nullptr || into == nullptr) return std::nullopt;
+  const bool has_peer = what >= library_call::first_with_peer;
+  if (has_peer && (peer < 0 || peer >= over->size)) return std::nullopt;
+  if (op < 0 || op >= built_in_ops || !is_type(type)) return std::nullopt;
+  if (what == function::all_to_all && from == into) return std::nullopt;
+  if (!has(*over->library, what)) return std::nullopt;
+  const result status = guarded(
+      nullptr, [&] { group.post(what, over, on, name, from, into, count, type, peer, op); });
+  if (status == success) return success;
+  if (!over->is_open) return std::nullopt;  // meanwhile, and `post` has the reason
+  const std::shared_ptr<comm_rank> found = comm_table::of_process().find(over);
   if (found) found->set_last_error(last_error_of_thread());
-  return true;
+  return status;
 }
 
 void copy_on(const comm_rank& by, void* into, const void* from, std::size_t bytes, stream on) {

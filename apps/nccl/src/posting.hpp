@@ -28,8 +28,9 @@ struct posting {
   }
   void library(function what, const void* from, void* into, std::size_t count, posted_reduction how,
                int root = -1) {
-    by_library.add(what, &by.handle(), on, name, from, into, count, how.type, root, how.op).made =
-        how.made.get();
+    by_library
+        .add(what, &by.handle(), on, name, from, into, count, how.type, root, how.made ? 0 : how.op)
+        .made = how.made.get();
     if (how.made) by_library.keep(std::move(how.made));
   }
   /// The vendor's library carries the call, and has a function for it.
@@ -67,15 +68,19 @@ result post(comm over, stream on, const char* name, Describe describe) {
 }
 
 /// Posts a call of the vendor's library, if it is known to need no more than that: its arguments
-/// are right, and the thread has used the communicator before. False: `post` is for it.
-bool post_known(const library_call& call, result& status);
+/// are right, and the thread has used the communicator before. Empty: `post` is for it.
+/// Arguments of its own, as a `library_call` would be written and read again at once.
+std::optional<result> post_known(function what, comm over, stream on, const char* name,
+                                 const void* from, const void* into, std::size_t count, int type,
+                                 int peer, int op);
 
-/// In one of both ways: `call` as the program makes it, which `describe` checks and describes.
+/// In one of both ways: the call as the program makes it, which `describe` checks and describes.
 template <class Describe>
-result post(const library_call& call, Describe describe) {
-  result status = success;
-  if (post_known(call, status)) return status;
-  return post(call.by, call.on, call.name, describe);
+result post(function what, comm over, stream on, const char* name, const void* from,
+            const void* into, std::size_t count, int type, int peer, int op, Describe describe) {
+  const std::optional<result> status =
+      post_known(what, over, on, name, from, into, count, type, peer, op);
+  return status ? *status : post(over, on, name, describe);
 }
 
 /// Work of the stream, or at once in the memory of the host.

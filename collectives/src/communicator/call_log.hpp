@@ -45,9 +45,9 @@ class call_log_of {
   template <unsigned>
   friend class call_log_of;
 
-  std::array<call_signature, capacity> signatures_{};
   std::uint64_t count_ = 0;
   std::uint32_t history_;
+  std::array<call_signature, capacity> signatures_{};
 };
 using call_log = call_log_of<64>;
 

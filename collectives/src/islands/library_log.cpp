@@ -8,10 +8,16 @@
 namespace tandem::detail {
 
 library_log::library_log(int rank, std::vector<int> members, std::span<const int> neighbours)
-    : rank_(rank), members_(std::move(members)) {
+    : members_(std::move(members)), rank_(rank), peer_of_rank_(members_.size()) {
   for (const int each : neighbours) {
-    if (each != rank_) peers_[each];
+    if (each != rank_) peer_at(each);
   }
+}
+
+library_log::peer& library_log::peer_at(int rank) {
+  peer*& known = peer_of_rank_.at(static_cast<std::size_t>(rank));
+  if (known == nullptr) known = &peers_[rank];
+  return *known;
 }
 
 void library_log::add(const call_record& collective) {
@@ -20,13 +26,15 @@ void library_log::add(const call_record& collective) {
 }
 
 void library_log::add_send(int to, std::size_t bytes) {
+  if (to == rank_) return;
   const std::lock_guard lock(mutex_);
-  peers_[to].sends.add(bytes);
+  peer_at(to).sends.add(bytes);
 }
 
 void library_log::add_receive(int from, std::size_t bytes) {
+  if (from == rank_) return;
   const std::lock_guard lock(mutex_);
-  peers_[from].receives.add(bytes);
+  peer_at(from).receives.add(bytes);
 }
 
 std::vector<int> library_log::peers() const {
@@ -42,7 +50,7 @@ std::uint64_t library_log::own_count(const peer& of) const noexcept {
 
 std::optional<library_report> library_log::next_report(int to) {
   const std::lock_guard lock(mutex_);
-  peer& of = peers_[to];
+  peer& of = peer_at(to);
   if (std::exchange(of.reported, own_count(of)) == own_count(of)) return std::nullopt;
   return library_report{0, call_log(collectives_), call_log(of.sends), call_log(of.receives)};
 }
@@ -50,7 +58,7 @@ std::optional<library_report> library_log::next_report(int to) {
 std::optional<std::string> library_log::take(int from, const library_report& theirs,
                                              clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  peer& with = peers_[from];
+  peer& with = peer_at(from);
   with.has_reported = true;
   const auto update = [](std::uint64_t& count, const call_log& reported) {
     const std::uint64_t before = std::exchange(count, reported.count());

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tandem/detail/polled_mutex.hpp>
 #include <vector>
 
 #include "communicator/call_log.hpp"
@@ -39,6 +40,7 @@ class library_log {
   library_log(int rank, std::vector<int> members, std::span<const int> neighbours);
 
   void add(const call_record& collective);
+  // To and from this rank itself is ignored.
   void add_send(int to, std::size_t bytes);
   void add_receive(int from, std::size_t bytes);
 
@@ -73,6 +75,7 @@ class library_log {
     std::optional<clock::time_point> behind_since;
   };
 
+  peer& peer_at(int rank);
   std::uint64_t own_count(const peer& of) const noexcept;
   bool is_behind(const peer& which) const noexcept;
   std::string missing_of(int rank, const peer& which) const;
@@ -81,9 +84,11 @@ class library_log {
   std::optional<std::string> compare(int from, const peer& with,
                                      const library_report& theirs) const;
 
-  const int rank_;
   const std::vector<int> members_;
-  mutable std::mutex mutex_;
+  // Together, as each call needs them.
+  const int rank_;
+  mutable polled_mutex mutex_;
+  std::vector<peer*> peer_of_rank_;  ///< in `peers_`; null: not yet
   own_collectives collectives_;
   std::map<int, peer> peers_;
 };

@@ -184,11 +184,11 @@ void library_queue::note_by_channels(collective what) {
 }
 
 void library_queue::note_send(int to, std::size_t bytes) {
-  if (to != over_->rank()) calls_->calls().add_send(to, bytes);
+  calls_->calls().add_send(to, bytes);
 }
 
 void library_queue::note_receive(int from, std::size_t bytes) {
-  if (from != over_->rank()) calls_->calls().add_receive(from, bytes);
+  calls_->calls().add_receive(from, bytes);
 }
 
 void library_queue::set_time_limit(std::chrono::milliseconds limit) noexcept {
