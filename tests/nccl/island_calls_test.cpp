@@ -95,8 +95,12 @@ TEST(NcclIslandCalls, OfKnownCommunicatorsAreChecked) {
     refused(ncclAllGather(at(data), nullptr, 2, f, me.comm, on), "a buffer is NULL");
     for (const int op : {-1, 100})
       refused(ncclAllReduce(at(data), at(data), 4, f, op, me.comm, on), "is no reduction");
-    refused(ncclAllReduce(at(data), at(data), 4, 99, nccl_abi::sum, me.comm, on),
-            "99 is no data type");
+    for (const int type : {-1, 99, 256 + f}) {
+      refused(ncclAllReduce(at(data), at(data), 4, type, nccl_abi::sum, me.comm, on),
+              std::to_string(type) + " is no data type");
+      refused(ncclSend(at(data), 4, type, 1 - me.rank, me.comm, on),
+              std::to_string(type) + " is no data type");
+    }
     NCCL_OK(ncclAllReduce(at(data), at(data), 4, f, nccl_abi::sum, me.comm, on));
     EXPECT_EQ(data.get(), filled(4, 6));
   });

@@ -43,6 +43,7 @@ tandem_buffer buffer_at(const comm_rank& of, const void* data, std::size_t count
 }
 
 posted_reduction reduction_at_call(const comm_rank& of, int type, int op) {
+  bytes_of(type);  // refuses what is no type
   if (op >= 0 && op < built_in_ops) return {type, op};
   const std::shared_ptr<const made_sum> sum = of.find_sum(op);
   if (sum->of == type) return {type, op, sum};
