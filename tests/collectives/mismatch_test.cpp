@@ -230,8 +230,8 @@ TEST(CallLog, IsSafeToCompareWithAnything) {
   int found = 0;
   for (int i = 0; i < 10'000; ++i) {
     for (std::uint64_t& one : bits) one = random();
-    // The count follows the calls: nearby and distant values.
-    if (i % 2 == 0) bits[bits.size() - 2] = static_cast<std::uint64_t>(i % 200);
+    // The count precedes the calls: nearby and distant values.
+    if (i % 2 == 0) bits[0] = static_cast<std::uint64_t>(i % 200);
     call_log hostile;
     std::memcpy(static_cast<void*>(&hostile), bits.data(), sizeof hostile);
     const auto index = a.first_difference(hostile);

@@ -186,7 +186,7 @@ std::vector<kernel_messages::end> kernel_messages::launch_exchange(const exchang
   void* arguments[] = {&work};
   const bool are_paired = memory_->of.kind() == memory_kind::cuda;
   const unsigned blocks = detail::blocks_for(bytes) * (are_paired ? 1 : 2);
-  const unsigned threads = are_paired ? detail::paired_threads : detail::slot_threads;
+  const unsigned threads = are_paired ? detail::paired_threads_for(bytes) : detail::slot_threads;
   memory_->of.launch(by, blocks, threads, 0, on, arguments);
   return {end_of(true, bytes), end_of(false, bytes)};
 }

@@ -8,7 +8,7 @@
 #define TANDEM_EXCHANGE_ENTRY TANDEM_SLOT_ENTRY
 #else
 #define TANDEM_EXCHANGE_ENTRY \
-  extern "C" __global__ __launch_bounds__(tandem::detail::paired_threads)
+  extern "C" __global__ __launch_bounds__(tandem::detail::max_paired_threads)
 #endif
 // HIP, and CUDA before 11.7
 #if defined(__clang__) || __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1107

@@ -63,9 +63,8 @@ struct exchange_role {
 /// Half of each block sends, or every other block where halves have no barrier of their own.
 inline exchange_role role_in_exchange() {
 #if defined(TANDEM_PAIRED_EXCHANGES)
-  constexpr unsigned half = paired_threads / 2;
-  const unsigned group = threadIdx.x / half;
-  return {{threadIdx.x % half, half, group + 1}, blockIdx.x, group == 0};
+  const unsigned half = blockDim.x / 2, group = threadIdx.x < half ? 0 : 1;
+  return {{threadIdx.x - group * half, half, group + 1}, blockIdx.x, group == 0};
 #else
   return {whole_block(), blockIdx.x / 2, blockIdx.x % 2 == 0};
 #endif

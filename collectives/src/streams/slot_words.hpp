@@ -18,11 +18,11 @@ constexpr unsigned min_bytes_per_block = 8 * 1024;
 /// Threads of a block, of which the last do not copy: the first of these waits for the other rank
 /// and notifies it, while the rest copies. As many as an AMD wave has.
 constexpr unsigned slot_threads = 512 + 64, control_threads = 64;
-/// Of a block with a group of threads that sends and another that combines what arrives, where half
-/// a block can wait for itself (NVIDIA's named barriers): multiplications beside it keep twice as
-/// many multiprocessors (bench/RESULTS.md).
-constexpr unsigned paired_threads = 1024;
 constexpr unsigned copy_unit_bytes = 16;
+/// Of a block of which one half sends and the other combines what arrives, at most, where half a
+/// block can wait for itself (NVIDIA's named barriers): multiplications beside it keep twice as
+/// many multiprocessors (bench/RESULTS.md).
+constexpr unsigned max_paired_threads = 1024;
 
 /// The blocks that carry a message of so many bytes.
 constexpr unsigned blocks_for(std::uint64_t bytes) {
@@ -47,6 +47,12 @@ constexpr block_part part_of(std::uint64_t bytes, unsigned block) {
   const std::uint64_t first = most * block;
   if (first >= bytes) return {};
   return {first, bytes - first < most ? bytes - first : most};
+}
+
+/// For a message of so many bytes: where a block has little to copy, fewer begin sooner.
+constexpr unsigned paired_threads_for(std::uint64_t bytes) {
+  constexpr unsigned few = 2 * (128 + control_threads);
+  return bytes <= std::uint64_t{slot_blocks} * min_bytes_per_block ? few : max_paired_threads;
 }
 
 /// A counter in a cache line of its own, which wraps.
