@@ -54,13 +54,13 @@ class call_group {
   bool knows(comm which) const noexcept {
     return which != nullptr && std::ranges::find(recent_, which) != recent_.end() && which->is_open;
   }
-  /// The same for a call of the vendor's library. @param call  the arguments of `library_call`
-  template <class... Parts>
-  void post(Parts&&... call) {
+  /// The same for a call of the vendor's library. @param others  as of `library_call`
+  template <class... Others>
+  void post(library_call::function what, Others&&... others) {
     if (depth_ > 0) {
-      by_library_.emplace_back(std::forward<Parts>(call)...);
+      by_library_.emplace_back(what, std::forward<Others>(others)...);
     } else {
-      run(library_call(std::forward<Parts>(call)...));
+      run(library_call(what, std::forward<Others>(others)...));
     }
   }
   /// All that one function makes.
