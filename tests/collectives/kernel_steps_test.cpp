@@ -40,13 +40,14 @@ class recorded_rank final : public detail::kernel_steps {
   void exchange_and_combine(const combination& what) override {
     ++exchanges;
     EXPECT_GT(what.bytes, 0U);
-    bytes_sent += what.bytes;
+    if (what.sent != nullptr) bytes_sent += what.bytes;
     queued_.push_back([this, what, is_sent = false]() mutable {
       std::string arrived(what.bytes, '\0');
+      std::vector<transfer> all{{1 - rank_, false, arrived.data(), what.bytes}};
       // A send only reads.
-      const std::vector<transfer> both{{1 - rank_, true, const_cast<char*>(what.sent), what.bytes},
-                                       {1 - rank_, false, arrived.data(), what.bytes}};
-      if (!carry(both, is_sent)) return false;
+      if (what.sent != nullptr)
+        all.push_back({1 - rank_, true, const_cast<char*>(what.sent), what.bytes});
+      if (!carry(all, is_sent)) return false;
       by_.combine(what.into, what.combined, arrived.data(), what.bytes);
       return true;
     });
@@ -290,7 +291,8 @@ TEST(KernelSteps, TwoRanksCombineWhatTheyExchange) {
     return call.combinations;
   };
   const reduction average = reduce_op::average;
-  for (const collective what : {collective::all_reduce, collective::reduce_scatter}) {
+  for (const collective what :
+       {collective::all_reduce, collective::reduce_scatter, collective::reduce}) {
     for (const reduction& how : {reduction(reduce_op::sum), average}) {
       EXPECT_EQ(combinations(what, 2, 8, how), 0);
       EXPECT_EQ(combinations(what, 2, 32 << 20, how), 0);

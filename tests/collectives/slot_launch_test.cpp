@@ -187,7 +187,7 @@ TEST(SlotLaunch, AnExchangeGoesOnBehindMessages) {
   char data = 0;
   const detail::slot_request before[] = {{&between, true, &data, {200'000, 0}}};
   plan_launches(before);
-  const detail::slot_exchange planned = detail::plan_exchange(between, {40'000, 7});
+  const detail::slot_exchange planned = detail::plan_exchange(between, {40'000, 7}, true);
   EXPECT_EQ(planned.head.bytes, 40'000U);
   EXPECT_EQ(planned.head.call, 7U);
   EXPECT_EQ(planned.send.own, between.own);
@@ -201,6 +201,10 @@ TEST(SlotLaunch, AnExchangeGoesOnBehindMessages) {
   EXPECT_EQ(between.sent[5], 1U);
   EXPECT_EQ(between.received[4], 1U);
   EXPECT_EQ(between.received[5], 0U);
+  // Of a root, which sends nothing.
+  detail::plan_exchange(between, {40'000, 7}, false);
+  EXPECT_EQ(between.sent[4], 2U);
+  EXPECT_EQ(between.received[4], 2U);
 }
 
 TEST(SlotKernel, CopiesAnyLengthAndAlignment) {

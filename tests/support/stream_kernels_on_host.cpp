@@ -133,7 +133,7 @@ void translate(cuda_double& gpus, detail::slot_work_of<Directions, Messages>& wo
 void translate(cuda_double& gpus, slot_exchange& what) {
   translate(gpus, what.send);
   translate(gpus, what.receive);
-  translate(gpus, what.sent, what.head.bytes);
+  if (what.sent != nullptr) translate(gpus, what.sent, what.head.bytes);
   translate(gpus, what.combined, what.head.bytes);
   translate(gpus, what.into, what.head.bytes);
 }

@@ -114,14 +114,16 @@ class kernel_messages {
   struct report;
   explicit kernel_messages(int peer) noexcept : peer_(peer) {}
 
-  /// A message each way, of one length; this rank's data are combined with what it receives.
+  /// A message each way, of one length, or only the one to this rank, whose data are combined with
+  /// what it receives.
   struct exchange {
-    const_view sent = {}, combined = {};
+    const_view sent = {};  ///< null: none
+    const_view combined = {};
     mutable_view into = {};  ///< may be at either
     std::uint32_t call = 0;
   };
   /// @param by  a kernel of slot_exchange.hpp
-  /// @returns ends behind which both messages are complete, and the data are combined
+  /// @returns ends behind which the messages are complete, and the data are combined
   std::vector<end> launch_exchange(const exchange& what, accelerator::kernel by,
                                    accelerator::stream on);
   end end_of(bool is_send, std::size_t bytes) const;

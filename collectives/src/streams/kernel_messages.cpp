@@ -178,17 +178,21 @@ std::vector<kernel_messages::end> kernel_messages::launch_exchange(const exchang
                                                                    accelerator::kernel by,
                                                                    accelerator::stream on) {
   const auto bytes = static_cast<std::uint32_t>(what.into.bytes);
-  detail::slot_exchange work = detail::plan_exchange(memory_->end, {bytes, what.call});
+  const bool sends = what.sent.data != nullptr;
+  detail::slot_exchange work = detail::plan_exchange(memory_->end, {bytes, what.call}, sends);
   work.sent = static_cast<const char*>(what.sent.data);
   work.combined = static_cast<const char*>(what.combined.data);
   work.into = static_cast<char*>(what.into.data);
-  for (const bool is_send : {true, false}) memory_->note_launch(is_send);
+  if (sends) memory_->note_launch(true);
+  memory_->note_launch(false);
   void* arguments[] = {&work};
   const bool are_paired = memory_->of.kind() == memory_kind::cuda;
   const unsigned blocks = detail::blocks_for(bytes) * (are_paired ? 1 : 2);
   const unsigned threads = are_paired ? detail::paired_threads_for(bytes) : detail::slot_threads;
   memory_->of.launch(by, blocks, threads, 0, on, arguments);
-  return {end_of(true, bytes), end_of(false, bytes)};
+  std::vector<end> ends{end_of(false, bytes)};
+  if (sends) ends.push_back(end_of(true, bytes));
+  return ends;
 }
 
 std::optional<kernel_messages::mismatch> kernel_messages::find_mismatch() const noexcept {

@@ -20,20 +20,19 @@ constexpr std::size_t round_up(std::size_t bytes) {
   return round_down(bytes + alignment - 1);
 }
 
-/// Whether one kernel exchanges and combines: of any length, at the rate of the link
+bool combines(collective what) noexcept {
+  return what != collective::broadcast && what != collective::all_gather;
+}
+/// Whether one kernel receives and combines, and sends: of any length, at the rate of the link
 /// (bench/RESULTS.md, kernels on two GPUs).
 bool combines_at_once(const kernel_collective& what) noexcept {
-  const bool is_between_all =
-      what.what == collective::all_reduce || what.what == collective::reduce_scatter;
-  return is_between_all && what.ranks == 2;
+  return combines(what.what) && what.ranks == 2;
 }
 
 }  // namespace
 
 bool uses_scratch(const kernel_collective& what) noexcept {
-  const bool combines_apart =
-      what.what != collective::broadcast && what.what != collective::all_gather;
-  return what.prepares || (combines_apart && !combines_at_once(what));
+  return what.prepares || (combines(what.what) && !combines_at_once(what));
 }
 
 namespace {
@@ -120,7 +119,8 @@ class sequence {
     by_.finish(into, bytes);
   }
 
-  /// A part of the result. @param sent, combined  of both ranks' data what they are combined with
+  /// A part of the result. @param sent, combined  of both ranks' data what they are combined with;
+  ///   none is sent to a root
   void combine_at_once(const char* sent, const char* combined, std::size_t at, std::size_t bytes) {
     by_.exchange_and_combine({sent, combined, of_.into + at, bytes});
     by_.finish(of_.into + at, bytes);
@@ -181,12 +181,13 @@ class sequence {
   }
 
   void reduce() {
-    in_parts(round_down(scratch_.size() / ranks_), [this](std::size_t at, std::size_t bytes) {
+    in_parts(part_bytes(ranks_), [this](std::size_t at, std::size_t bytes) {
       const char* const own = prepared(of_.from + at, bytes, bytes);
       if (of_.rank != of_.root) {
         send(of_.root, own, bytes);
         return exchange();
       }
+      if (combines_at_once(of_)) return combine_at_once(nullptr, own, at, bytes);
       each_other([&](int r) { receive(r, slot(r, bytes), bytes); });
       exchange();
       combine_all(own, of_.into + at, bytes);

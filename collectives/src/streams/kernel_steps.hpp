@@ -22,7 +22,7 @@ class kernel_steps {
   /// Of two ranks: sends so many bytes, and combines as many of this rank with what the other
   /// sends. `into` may be at either.
   struct combination {
-    const char* sent = nullptr;
+    const char* sent = nullptr;  ///< null: sends nothing
     const char* combined = nullptr;
     char* into = nullptr;
     std::size_t bytes = 0;
@@ -61,8 +61,8 @@ bool uses_scratch(const kernel_collective& what) noexcept;
 /// all get the same bits. An all_reduce among more than two, of more than 128 KiB, is a
 /// reduce_scatter and an all_gather. What does not fit into `scratch` goes on part by part.
 /// @par Cost  for n ranks and B bytes each rank sends (n-1) B at most, and twice (n-1)/n B in such
-///   an all_reduce (of two ranks: B, as by a ring, in one step). An all_reduce or reduce_scatter of
-///   two ranks, of up to 1 MiB for each, is one kernel if nothing has to be prepared or finished.
+///   an all_reduce (of two ranks: B, as by a ring, in one step). A reduction of two ranks is one
+///   kernel if nothing has to be prepared or finished.
 /// @param scratch  device memory, the same length on all ranks: `min_scratch_bytes` at least
 /// @pre has_kernel_steps(what.what); all ranks call it with the same lengths
 void queue_steps(const kernel_collective& what, std::span<char> scratch, kernel_steps& by);

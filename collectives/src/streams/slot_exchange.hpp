@@ -91,6 +91,7 @@ inline void exchange_and_combine(const slot_exchange& what, const exchange_role&
   if (part.bytes == 0) return;
   if (is_control(role.by)) is_over = false;
   if (role.is_sender) {
+    if (what.sent == nullptr) return;
     slot_copier by(what.send, role.block, role.by);
     by.begin(is_over);
     in_steps(what, part, [&](std::uint64_t first, std::uint64_t, std::uint64_t bytes) {
@@ -102,7 +103,7 @@ inline void exchange_and_combine(const slot_exchange& what, const exchange_role&
   const thread_group copiers = copiers_of(role.by);
   by.begin(is_over);
   in_steps(what, part, [&](std::uint64_t first, std::uint64_t at, std::uint64_t bytes) {
-    by.await_sent(what.send, at + bytes, is_over);
+    if (what.sent != nullptr) by.await_sent(what.send, at + bytes, is_over);
     const auto combine = [&](const char* arrived, std::uint64_t offset, std::uint64_t length) {
       combine_piece<Loops, Op, ElementBytes>(
           what.into + first + offset, what.combined + first + offset, arrived, length, copiers);

@@ -140,12 +140,13 @@ std::optional<short_slot_work> as_short(const slot_work& work) {
   return made;
 }
 
-slot_exchange plan_exchange(slot_end& between, const slot_head& head) {
+slot_exchange plan_exchange(slot_end& between, const slot_head& head, bool sends) {
   slot_exchange made{};
   made.send = direction_of(between, true);
   made.receive = direction_of(between, false);
   made.head = head;
-  for (const bool is_send : {true, false}) count(between, is_send, head.bytes);
+  if (sends) count(between, true, head.bytes);
+  count(between, false, head.bytes);
   return made;
 }
 

@@ -45,8 +45,9 @@ void launch_messages(std::span<const slot_request> messages,
 /// The same, if it is of few messages. @pre work.directions > 0
 std::optional<short_slot_work> as_short(const slot_work& work);
 
-/// The directions of a kernel that sends a message and receives another of the same length, by
-/// `blocks_for` its bytes. Counts both; the memory is the caller's to add. @pre head.bytes > 0
-slot_exchange plan_exchange(slot_end& between, const slot_head& head);
+/// The directions of a kernel that receives a message, and sends another of the same length if it
+/// `sends`, by `blocks_for` its bytes. Counts them; the memory is the caller's to add.
+/// @pre head.bytes > 0
+slot_exchange plan_exchange(slot_end& between, const slot_head& head, bool sends);
 
 }  // namespace tandem::detail

@@ -125,7 +125,7 @@ struct slot_message {
 /// long, with data of this rank. Both directions are of no messages.
 struct slot_exchange {
   slot_direction send, receive;
-  const char* sent;
+  const char* sent;  ///< null: nothing is sent
   const char* combined;
   char* into;  ///< also where `sent` or `combined` is
   slot_head head;
