@@ -27,7 +27,11 @@ awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::
     return tap ? tap->endpoint() : at;
   });
   const auto both_up = [rig] {
-    for (const auto& end : rig->ends) require(!end->is_over(), "a link ended while lanes came up");
+    for (const auto& end : rig->ends) {
+      const auto& why = end->messages().failed();
+      require(!end->is_over(),
+              "a link ended while lanes came up: " + std::string(why ? why->what() : "closed"));
+    }
     return all_up(*rig->ends[0]) && all_up(*rig->ends[1]);
   };
   co_await until(both_up, "lanes come up");
