@@ -147,7 +147,7 @@ void start_by_channels(std::span<const posted_call> calls,
 
 call_group& call_group::of_thread() noexcept {
   // One access to the thread's memory, not one for each of a function's variables.
-  [[gnu::tls_model("initial-exec")]] static thread_local call_group* known = nullptr;
+  static thread_local call_group* known = nullptr;
   if (known != nullptr) return *known;
   static thread_local call_group own;
   known = &own;
