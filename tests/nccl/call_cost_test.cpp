@@ -105,6 +105,7 @@ TEST(NcclCallCost, TheLibraryGetsEachCallOfAThreadWithTwoRanks) {
   std::latch joined(2), over(1);
   ranks.run([&](nccl_rank& me) {
     device_numbers data(me, filled(4, 1));
+    me.gpu->finish(me.stream.get());  // nothing else here waits for the stream
     all[static_cast<std::size_t>(me.rank)] = &me;
     joined.arrive_and_wait();
     if (me.rank != 0) return over.wait();
