@@ -28,9 +28,10 @@ awaitable<std::shared_ptr<rails_rig>> rails_rig::connect(settings options, std::
   });
   const auto both_up = [rig] {
     for (const auto& end : rig->ends) {
+      if (!end->is_over()) continue;
       const auto& why = end->messages().failed();
-      require(!end->is_over(),
-              "a link ended while lanes came up: " + std::string(why ? why->what() : "closed"));
+      require(false,
+              std::string("a link ended while lanes came up: ") + (why ? why->what() : "closed"));
     }
     return all_up(*rig->ends[0]) && all_up(*rig->ends[1]);
   };

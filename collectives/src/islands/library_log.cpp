@@ -8,15 +8,15 @@
 namespace tandem::detail {
 
 library_log::library_log(int rank, std::vector<int> members, std::span<const int> neighbours)
-    : members_(std::move(members)), rank_(rank), peer_of_rank_(members_.size()) {
+    : members_(std::move(members)), rank_(rank), peers_(members_.size()) {
   for (const int each : neighbours) {
     if (each != rank_) peer_at(each);
   }
 }
 
 library_log::peer& library_log::peer_at(int rank) {
-  peer*& known = peer_of_rank_.at(static_cast<std::size_t>(rank));
-  if (known == nullptr) known = &peers_[rank];
+  std::unique_ptr<peer>& known = peers_.at(static_cast<std::size_t>(rank));
+  if (!known) known = std::make_unique<peer>();
   return *known;
 }
 
@@ -40,7 +40,9 @@ void library_log::add_receive(int from, std::size_t bytes) {
 std::vector<int> library_log::peers() const {
   const std::lock_guard lock(mutex_);
   std::vector<int> found;
-  for (const auto& [rank, each] : peers_) found.push_back(rank);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (find_peer(rank) != nullptr) found.push_back(rank);
+  }
   return found;
 }
 
@@ -109,13 +111,15 @@ bool library_log::is_behind(const peer& which) const noexcept {
 
 std::optional<int> library_log::find_late(std::chrono::milliseconds limit, clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  for (auto& [rank, each] : peers_) {
-    if (!is_behind(each)) {
-      each.behind_since.reset();
-    } else if (!each.behind_since) {
-      each.behind_since = now;
-    } else if (now - *each.behind_since >=
-               limit + (each.has_reported ? clock::duration{} : first_report_time)) {
+  for (int rank = 0; rank < ranks(); ++rank) {
+    peer* const each = find_peer(rank);
+    if (each == nullptr) continue;
+    if (!is_behind(*each)) {
+      each->behind_since.reset();
+    } else if (!each->behind_since) {
+      each->behind_since = now;
+    } else if (now - *each->behind_since >=
+               limit + (each->has_reported ? clock::duration{} : first_report_time)) {
       return rank;
     }
   }
@@ -137,15 +141,17 @@ std::string library_log::missing_of(int rank, const peer& which) const {
 
 std::string library_log::missing_text(int rank) const {
   const std::lock_guard lock(mutex_);
-  const auto found = peers_.find(rank);
-  return found == peers_.end() ? std::string() : missing_of(rank, found->second);
+  const peer* const found = find_peer(rank);
+  return found == nullptr ? std::string() : missing_of(rank, *found);
 }
 
 std::string library_log::missing_text() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> parts;
-  for (const auto& [rank, each] : peers_) {
-    if (std::string text = missing_of(rank, each); !text.empty()) parts.push_back(std::move(text));
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const peer* const each = find_peer(rank);
+    if (each == nullptr) continue;
+    if (std::string text = missing_of(rank, *each); !text.empty()) parts.push_back(std::move(text));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -75,7 +75,10 @@ class library_log {
     std::optional<clock::time_point> behind_since;
   };
 
+  int ranks() const noexcept { return static_cast<int>(members_.size()); }
   peer& peer_at(int rank);
+  /// Null: there was nothing with it yet.
+  peer* find_peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)].get(); }
   std::uint64_t own_count(const peer& of) const noexcept;
   bool is_behind(const peer& which) const noexcept;
   std::string missing_of(int rank, const peer& which) const;
@@ -88,9 +91,8 @@ class library_log {
   // Together, as each call needs them.
   const int rank_;
   mutable polled_mutex mutex_;
-  std::vector<peer*> peer_of_rank_;  ///< in `peers_`; null: not yet
+  std::vector<std::unique_ptr<peer>> peers_;  ///< by rank; null: nothing with it yet
   own_collectives collectives_;
-  std::map<int, peer> peers_;
 };
 
 }  // namespace tandem::detail

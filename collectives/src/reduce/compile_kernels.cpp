@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device_cache.hpp"
+#include "device_source.hpp"
 
 namespace tandem::detail {
 namespace {
@@ -17,12 +18,10 @@ std::vector<std::string> options_for(memory_kind kind, const std::string& archit
   if (kind == memory_kind::hip) {
     return {"--offload-arch=" + architecture, "-std=c++17", "-O3", "-ffp-contract=off", "-w"};
   }
-  return {"--gpu-architecture=" + architecture,
-          "--std=c++17",
-          "--fmad=false",
-          "-w",
-          "--device-as-default-execution-space",
-          "--define-macro=TANDEM_PAIRED_EXCHANGES"};
+  std::vector<std::string> options{"--gpu-architecture=" + architecture, "--std=c++17",
+                                   "--fmad=false", "-w", "--device-as-default-execution-space"};
+  if (pairs_exchanges(kind)) options.emplace_back("--define-macro=TANDEM_PAIRED_EXCHANGES");
+  return options;
 }
 
 /// One compilation.

@@ -39,6 +39,10 @@ bool has_kernel(data_type type, kernel_work work) noexcept;
 bool has_exchange_kernel(data_type type, kernel_work work) noexcept;
 /// False for GPUs of NVIDIA before Volta ("sm_70"), which do not acquire and release.
 bool has_exchange_kernels(memory_kind kind, const std::string& architecture) noexcept;
+/// Whether one of their blocks sends and combines, by halves; else two blocks do.
+constexpr bool pairs_exchanges(memory_kind kind) noexcept {
+  return kind == memory_kind::cuda;
+}
 
 /// All kernels of a type. @pre the type is defined.
 std::string device_source(data_type type);

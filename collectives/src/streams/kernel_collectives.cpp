@@ -21,14 +21,10 @@ namespace tandem {
 namespace {
 
 using call = kernel_collectives::call;
+using detail::reduces;
 
 /// Of `kernel_messages::make`.
 constexpr std::uint16_t which_messages = 1;
-
-bool reduces(collective what) {
-  return what == collective::reduce || what == collective::all_reduce ||
-         what == collective::reduce_scatter;
-}
 
 /// What has to be the same on all ranks but for the bytes, which messages compare. Not 0.
 std::uint32_t number_of(const call& what) {

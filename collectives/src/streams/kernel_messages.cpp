@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "reduce/device_source.hpp"
 #include "streams/message_memory.hpp"
 #include "streams/slot_launch.hpp"
 
@@ -186,7 +187,7 @@ std::vector<kernel_messages::end> kernel_messages::launch_exchange(const exchang
   if (sends) memory_->note_launch(true);
   memory_->note_launch(false);
   void* arguments[] = {&work};
-  const bool are_paired = memory_->of.kind() == memory_kind::cuda;
+  const bool are_paired = detail::pairs_exchanges(memory_->of.kind());
   const unsigned blocks = detail::blocks_for(bytes) * (are_paired ? 1 : 2);
   const unsigned threads = are_paired ? detail::paired_threads_for(bytes) : detail::slot_threads;
   memory_->of.launch(by, blocks, threads, 0, on, arguments);

@@ -20,19 +20,16 @@ constexpr std::size_t round_up(std::size_t bytes) {
   return round_down(bytes + alignment - 1);
 }
 
-bool combines(collective what) noexcept {
-  return what != collective::broadcast && what != collective::all_gather;
-}
 /// Whether one kernel receives and combines, and sends: of any length, at the rate of the link
 /// (bench/RESULTS.md, kernels on two GPUs).
 bool combines_at_once(const kernel_collective& what) noexcept {
-  return combines(what.what) && what.ranks == 2;
+  return reduces(what.what) && what.ranks == 2;
 }
 
 }  // namespace
 
 bool uses_scratch(const kernel_collective& what) noexcept {
-  return what.prepares || (combines(what.what) && !combines_at_once(what));
+  return what.prepares || (reduces(what.what) && !combines_at_once(what));
 }
 
 namespace {

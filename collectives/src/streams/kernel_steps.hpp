@@ -48,10 +48,12 @@ struct kernel_collective {
   bool prepares = false;  ///< of reductions
 };
 
-constexpr bool has_kernel_steps(collective what) {
-  return what == collective::broadcast || what == collective::reduce ||
-         what == collective::all_reduce || what == collective::all_gather ||
+constexpr bool reduces(collective what) {
+  return what == collective::reduce || what == collective::all_reduce ||
          what == collective::reduce_scatter;
+}
+constexpr bool has_kernel_steps(collective what) {
+  return reduces(what) || what == collective::broadcast || what == collective::all_gather;
 }
 
 /// Whether `queue_steps` uses the scratch memory.

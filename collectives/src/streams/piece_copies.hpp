@@ -18,20 +18,22 @@ inline thread_group whole_block() {
   return {threadIdx.x, blockDim.x};
 }
 
+/// That a thread has under way: 448 threads or more copy a slot in one pass.
+constexpr unsigned units_at_once = 5;
+
 template <bool IsSent, class Unit>
 inline void copy_units(char* to, const char* from, std::uint64_t bytes, const thread_group& by) {
-  constexpr unsigned at_once = 5;  // a slot by a pass of 448 threads or more
   const unsigned threads = by.threads;
   auto* const into = reinterpret_cast<Unit*>(to);
   const auto* const units = reinterpret_cast<const Unit*>(from);
   const auto count = static_cast<unsigned>(bytes / sizeof(Unit));
-  for (unsigned i = by.thread; i < count; i += at_once * threads) {
-    Unit each[at_once];
-    for (unsigned k = 0; k < at_once; ++k) {
+  for (unsigned i = by.thread; i < count; i += units_at_once * threads) {
+    Unit each[units_at_once];
+    for (unsigned k = 0; k < units_at_once; ++k) {
       const unsigned unit = i + k * threads;
       if (unit < count) each[k] = IsSent ? load_once(units + unit) : load_unit(units + unit);
     }
-    for (unsigned k = 0; k < at_once; ++k) {
+    for (unsigned k = 0; k < units_at_once; ++k) {
       const unsigned unit = i + k * threads;
       if (unit >= count) continue;
       if (IsSent) {

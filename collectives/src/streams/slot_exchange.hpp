@@ -23,7 +23,7 @@ inline void combine_piece(char* into, const char* own, const char* arrived, std:
   const auto* const arrived_units = reinterpret_cast<const copy_unit*>(arrived);
   const auto* const own_units = reinterpret_cast<const copy_unit*>(own);
   auto* const into_units = reinterpret_cast<copy_unit*>(into);
-  constexpr unsigned in_unit = copy_unit_bytes / ElementBytes, at_once = 5;  // as `copy_units`
+  constexpr unsigned in_unit = copy_unit_bytes / ElementBytes;
   const auto combine = [](const copy_unit& x, const copy_unit& y) {
     const auto mine = __builtin_bit_cast(exchanged_unit, x);
     const auto other = __builtin_bit_cast(exchanged_unit, y);
@@ -32,10 +32,10 @@ inline void combine_piece(char* into, const char* own, const char* arrived, std:
     return __builtin_bit_cast(copy_unit, result);
   };
   const unsigned threads = by.threads;
-  for (unsigned i = by.thread; i < units; i += at_once * threads) {
-    copy_unit x[at_once], y[at_once];
+  for (unsigned i = by.thread; i < units; i += units_at_once * threads) {
+    copy_unit x[units_at_once], y[units_at_once];
     const auto each = [=](auto use) {
-      for (unsigned k = 0; k < at_once; ++k) {
+      for (unsigned k = 0; k < units_at_once; ++k) {
         const unsigned unit = i + k * threads;
         if (unit < units) use(k, unit);
       }

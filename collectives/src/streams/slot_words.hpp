@@ -21,7 +21,7 @@ constexpr unsigned slot_threads = 512 + 64, control_threads = 64;
 constexpr unsigned copy_unit_bytes = 16;
 /// Of a block of which one half sends and the other combines what arrives, at most, where half a
 /// block can wait for itself (NVIDIA's named barriers): multiplications beside it keep twice as
-/// many multiprocessors (bench/RESULTS.md).
+/// many multiprocessors (bench/results/gpu_occupancy-2026-12-01T0345Z.jsonl).
 constexpr unsigned max_paired_threads = 1024;
 
 /// The blocks that carry a message of so many bytes.
